@@ -1,0 +1,187 @@
+"""The Python twins of the commands: ``train``, ``evaluate``, ``predict`` and ``load``."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from placl.config import Config
+from placl.data.load import Dataset, load_dataset
+from placl.data.pool import Pool
+from placl.data.splits import Problem, Split, draw_split, fingerprint, make_problem, take_ids
+from placl.execute.executor import make_executor
+from placl.lab import Lab, Meter
+from placl.learn.inner_loop import TrainingSet, thread_count
+from placl.learn.label import label
+from placl.learn.score import Score, score
+from placl.models.weights import save_weights
+from placl.rounds import Stage, check, placl, train_stage
+from placl.run.files import write_atomic
+from placl.run.folder import RunFolder
+from placl.run.journal import key_of
+from placl.watch import Silent, Watch
+
+FULL = "full"  # the stage trained on every label there is: a yardstick, never part of the method
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a training came to; ``rows`` is ``results.csv``."""
+
+    run: Path
+    rows: list[dict[str, Any]]
+    best: str  # the stage in ``best/``: the last one, or the best on the validation set
+    seconds: float
+
+    def row(self, stage: str) -> dict[str, Any]:
+        return next(row for row in self.rows if row["stage"] == stage)
+
+    @property
+    def gap_recovered(self) -> float | None:
+        """(PLACL - few labels) / (all labels - few labels) on the test set; None without the yardstick."""
+        if not any(row["stage"] == FULL for row in self.rows) or self.row("round_0").get("test") is None:
+            return None
+        few, ours, full = (float(self.row(stage)["test"]) for stage in ("round_0", self.best, FULL))
+        return (ours - few) / (full - few) if full != few else None
+
+
+def train(config: Config, out: Path, watch: Watch | None = None, dataset: Dataset | None = None) -> Result:
+    """Train, or carry on with the training in ``out``. ``dataset`` stands in for the files of ``config.data``."""
+    watch = watch or Silent()
+    start = time.monotonic()
+    run = RunFolder(out, config)
+    if dataset is None:
+        workers = config.execute.workers or os.cpu_count() or 1
+        dataset = load_dataset(
+            config.data,
+            config.model.input_size,
+            workers=workers,
+            on_progress=lambda done, total: watch.progress("images", done, total, "cropping"),
+        )
+    for note in dataset.notes:
+        watch.say(note)
+    run.write_json("skipped.json", {"skipped": list(dataset.notes)})
+    split = run.split() or _draw(dataset, config, run)
+    problem = make_problem(dataset.pool, split, needs_val=config.reward.source == "val")
+    check(problem, config)
+    watch.say(describe(split, dataset.pool))
+    exam = take_ids(dataset.pool, split.test)
+    reference = _reference(dataset.pool, split) if config.reference else None
+
+    executor = make_executor(config.execute)
+    meter = Meter(problem, config, executor.workers, watch, extra_trainings=int(config.reference))
+    lab = Lab(problem, config, run, run_key(problem, config), executor, watch, meter)
+    rows: list[dict[str, Any]] = []
+    stages: list[Stage] = []
+
+    def finished(stage: Stage) -> None:
+        rows.append(_row(stage, _examine(stage, exam, config), split))
+        run.write_rows("results.csv", rows)
+        watch.say(_line(rows[-1], stage))
+
+    try:
+        for stage in placl(lab):
+            finished(stage)
+            stages.append(stage)
+        if reference is not None:
+            finished(train_stage(lab, FULL, reference, None))
+    finally:
+        executor.close()
+    best = stages[-1] if config.rounds.keep == "last" else max(stages, key=lambda stage: stage.val.value)
+    _keep_best(run, best, config, problem)
+    return Result(out, rows, best.name, time.monotonic() - start)
+
+
+def _draw(dataset: Dataset, config: Config, run: RunFolder) -> Split:
+    settings = config.data
+    split = draw_split(
+        dataset.pool,
+        dataset.source,
+        label_fraction=settings.label_fraction,
+        val_fraction=settings.val_fraction,
+        test_fraction=settings.test_fraction,
+        seed=settings.split_seed,
+    )
+    run.keep_split(split)
+    return split
+
+
+def run_key(problem: Problem, config: Config) -> str:
+    """A hash of all that the units of a run share: the data, and the settings that change results."""
+    settings = config.model_dump(mode="json", exclude={"data", "execute", "reference", "preset"})
+    return key_of(
+        labelled=fingerprint(problem.labelled),
+        unlabelled=[fingerprint(half) for half in problem.halves],
+        val=fingerprint(problem.val),
+        settings=settings,
+        threads=[config.execute.threads, config.execute.final_threads],
+        device=config.execute.device,
+    )
+
+
+def _reference(pool: Pool, split: Split) -> TrainingSet:
+    """Every training label there is, also those taken off the unlabelled instances."""
+    everyone = take_ids(pool, split.labelled + split.half_1 + split.half_2)
+    return TrainingSet(everyone.take(everyone.labelled))
+
+
+def _examine(stage: Stage, exam: Pool, config: Config) -> Score | None:
+    if not len(exam):
+        return None
+    with thread_count(config.execute.final_threads):
+        return score(label(stage.net, exam, config), exam, config.reward)
+
+
+def _row(stage: Stage, test: Score | None, split: Split) -> dict[str, Any]:
+    used = len(split.labelled) if stage.name != FULL else len(split.labelled) + len(split.half_1) + len(split.half_2)
+    return {
+        "stage": stage.name,
+        "metric": stage.val.metric,
+        "val": round(stage.val.value, 4),
+        "test": round(test.value, 4) if test else None,
+        "labels": used,
+        "val_labels": len(split.val),
+        "selected": round(float(np.mean(stage.selected)), 4) if stage.curriculum else None,
+        "images": stage.images,
+        "seconds": round(stage.seconds, 1),
+        "weights_sha256": stage.sha256,
+    }
+
+
+def _line(row: dict[str, Any], stage: Stage) -> str:
+    test = f", test {row['test']:.2f}" if row["test"] is not None else ""
+    used = f", {100 * row['selected']:.0f} % of the pseudo-labels" if row["selected"] is not None else ""
+    return f"{stage.name}: {row['metric']} val {row['val']:.2f}{test}{used}, {row['seconds']:.0f} s"
+
+
+def _keep_best(run: RunFolder, stage: Stage, config: Config, problem: Problem) -> None:
+    """``best/``: what prediction needs, and nothing that it does not."""
+    skeleton = problem.labelled.skeleton
+    save_weights(stage.net, run.path / "best" / "model.safetensors")
+    description = {
+        "stage": stage.name,
+        "weights_sha256": stage.sha256,
+        "keypoints": list(skeleton.keypoints),
+        "edges": [list(edge) for edge in skeleton.edges],
+        "flip_pairs": [list(pair) for pair in skeleton.flip_pairs],
+        "sigmas": list(skeleton.sigmas),
+        "val": {stage.val.metric: stage.val.value},
+        "config": config.model_dump(mode="json", include={"model", "train", "label", "select", "reward"})
+        | {"data": {"context": config.data.context, "margin": config.data.margin}},
+    }
+    write_atomic(run.path / "best" / "model.yaml", yaml.safe_dump(description, sort_keys=False))
+
+
+def describe(split: Split, pool: Pool) -> str:
+    """How many labels are used for what."""
+    unlabelled = len(split.half_1) + len(split.half_2)
+    return (
+        f"{len(split.labelled)} labelled, {unlabelled} unlabelled, {len(split.val)} validation and "
+        f"{len(split.test)} test instances, {len(pool.skeleton)} keypoints"
+    )

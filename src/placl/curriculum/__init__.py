@@ -1,0 +1,1 @@
+"""Curricula and the searchers that find them."""

@@ -1,0 +1,1 @@
+"""From annotation files and folders of images to one pool of crops."""

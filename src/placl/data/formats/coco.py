@@ -1,0 +1,286 @@
+"""COCO keypoints json -> :class:`~placl.data.instances.Instances`.
+
+A file is checked as whole arrays, so that 150,000 annotations take seconds. Only when an array is wrong are its records
+looked at one by one, to name the culprit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placl.data.instances import Instances, plain_instances
+from placl.data.pool import UNLABELLED, VISIBLE
+from placl.data.skeleton import Skeleton, flip_pairs_by_name
+from placl.errors import InputError
+
+Record = dict[str, Any]
+
+
+def read_coco(path: Path, images: Path | None = None, *, keypoints: tuple[str, ...] | None = None) -> Instances:
+    """Every annotation that is not a crowd. Those without a labelled keypoint are unlabelled instances.
+
+    ``images`` is the folder that file names are relative to (default: the json's own). ``keypoints`` renames the
+    keypoints, or names them where the categories do not. If nothing does and nothing is labelled, there is no skeleton.
+    """
+    records, annotations, categories = _records(path, with_categories=True)
+    if keypoints is not None:
+        categories = {key: _renamed(category, keypoints) for key, category in categories.items()}
+    skeleton = _skeleton(path, annotations, categories)
+    labels = _labels(path, annotations, categories, skeleton)  # (N, K, 3)
+    visibility = labels[..., 2].astype(np.uint8)
+    points = np.where(visibility[..., None] > UNLABELLED, labels[..., :2], 0).astype(np.float32)
+    boxes = _boxes(path, annotations, points, visibility)
+    labelled = np.flatnonzero((visibility > UNLABELLED).any(axis=1))
+    files, index = _files(path, images, records, annotations, required={annotations[i]["image_id"] for i in labelled})
+    return Instances(
+        skeleton=skeleton,
+        images=files,
+        image_index=index,
+        boxes=boxes,
+        keypoints=points,
+        visibility=visibility,
+        area=_areas(path, annotations, boxes),
+        ids=_ids(path, records, annotations),
+        sources=(str(path),) * len(files),
+    )
+
+
+def read_boxes(path: Path, images: Path) -> Instances:
+    """The boxes of a COCO json and nothing else: neither labels nor categories are looked at."""
+    records, annotations, _ = _records(path, with_categories=False)
+    nothing = np.zeros((len(annotations), 0), np.uint8)
+    boxes = _boxes(path, annotations, nothing[..., None], nothing)
+    files, index = _files(path, images, records, annotations, required=set())
+    return plain_instances(files, _ids(path, records, annotations), index, boxes, _areas(path, annotations, boxes))
+
+
+def coco_skeleton(category: Record) -> Skeleton:
+    """The skeleton of a COCO category, which may carry ``flip_pairs`` (0-based) and ``sigmas`` beyond COCO."""
+    title = f"category {_quote(category.get('name'))}"
+    names = category.get("keypoints")
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise InputError(f'{title}: "keypoints" is not a list of names. Name every keypoint.')
+    edges = _pairs(category, "skeleton")
+    if not any(0 in edge for edge in edges):  # COCO counts from 1; AnimalPose and ATRW from 0
+        edges = tuple((a - 1, b - 1) for a, b in edges)
+    if any(not 0 <= end < len(names) for edge in edges for end in edge):
+        edges = ()  # CrowdPose ships the edges of COCO's 17 keypoints with its own 14: drawing any would be wrong
+    flip_pairs = _pairs(category, "flip_pairs") if "flip_pairs" in category else flip_pairs_by_name(tuple(names))
+    sigmas = category.get("sigmas") or []
+    if sigmas and (_table([sigmas], len(names)) is None or not all(0 < sigma < np.inf for sigma in sigmas)):
+        raise InputError(f'{title}: "sigmas" is not a list of {len(names)} positive numbers.')
+    try:
+        return Skeleton(tuple(names), edges, flip_pairs, tuple(map(float, sigmas)))
+    except ValueError as error:
+        raise InputError(f"{title}: {error}.") from error
+
+
+def _pairs(category: Record, key: str) -> tuple[tuple[int, int], ...]:
+    pairs = category.get(key) or []
+    if not isinstance(pairs, list) or any(
+        type(pair) is not list or len(pair) != 2 or {type(end) for end in pair} != {int} for pair in pairs
+    ):
+        raise InputError(f'category {_quote(category.get("name"))}: "{key}" is not a list of pairs of integers.')
+    return tuple((pair[0], pair[1]) for pair in pairs)
+
+
+def _records(path: Path, *, with_categories: bool) -> tuple[dict[Any, Record], list[Record], dict[Any, Record]]:
+    """Images by id, annotations in order and categories by id; every annotation points at one of each."""
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is not JSON ({error}).") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: is not a JSON object. A COCO file has images, annotations and categories.")
+    images = _by_id(path, data, "images", "image")
+    categories = _by_id(path, data, "categories", "category") if with_categories else {}
+    annotations = [a for a in _by_id(path, data, "annotations", "annotation").values() if a.get("iscrowd") != 1]
+    for key, known in (("image_id", images), ("category_id", categories))[: 1 + with_categories]:
+        for annotation in annotations:
+            value = annotation.get(key)
+            if type(value) not in (int, str) or value not in known:
+                kind = key.removesuffix("_id")
+                raise InputError(f"{_name(path, annotation)} points to {kind} {_quote(value)}, which the file lacks.")
+    for image in images.values():
+        if not isinstance(image.get("file_name"), str):
+            raise InputError(f'{path}: image {_quote(image["id"])} has no "file_name".')
+    if not annotations:
+        raise InputError(f"{path}: has no instances. Give it annotations, or pass the folder of its images instead.")
+    return images, annotations, categories
+
+
+def _by_id(path: Path, data: Record, key: str, kind: str) -> dict[Any, Record]:
+    found = data.get(key)
+    if not isinstance(found, list):
+        raise InputError(f'{path}: "{key}" is {"not a list" if key in data else "missing"}. Is this a COCO file?')
+    records: dict[Any, Record] = {}
+    for i, record in enumerate(found):
+        if not isinstance(record, dict) or type(record.get("id")) not in (int, str):
+            raise InputError(f'{path}: {key}[{i}] is not an object with an integer or text "id".')
+        if record["id"] in records:
+            raise InputError(f"{path}: {kind} id {_quote(record['id'])} occurs twice. Ids must be unique.")
+        records[record["id"]] = record
+    return records
+
+
+def _renamed(category: Record, names: tuple[str, ...]) -> Record:
+    """The category with other keypoint names. Edges and the like go by number: they stay if there are as many."""
+    old = category.get("keypoints")
+    kept = category if isinstance(old, list) and len(old) == len(names) else {"name": category.get("name")}
+    return {**kept, "keypoints": list(names)}
+
+
+def _skeleton(path: Path, annotations: list[Record], categories: dict[Any, Record]) -> Skeleton | None:
+    """That of the first category in use; all categories in use must name the same keypoints."""
+    used = {annotation["category_id"] for annotation in annotations}
+    first, *others = [category for key, category in categories.items() if key in used]
+    names = first.get("keypoints") or []
+    for other in others:
+        if (other.get("keypoints") or []) != names:
+            raise InputError(
+                f"{path}: categories {_quote(first.get('name'))} and {_quote(other.get('name'))} name different "
+                f"keypoints: {_quote(names)} against {_quote(other.get('keypoints'))}. Use one file for each."
+            )
+    if not names:
+        if any(annotation.get("keypoints") for annotation in annotations):
+            raise InputError(f"{path}: category {_quote(first.get('name'))} names no keypoints. Pass --keypoints.")
+        return None
+    try:
+        return coco_skeleton(first)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _labels(
+    path: Path, annotations: list[Record], categories: dict[Any, Record], skeleton: Skeleton | None
+) -> np.ndarray:
+    """(N, K, 3) float64 of x, y, visibility; zeros where an annotation has no keypoints."""
+    k = 0 if skeleton is None else len(skeleton)
+    labels = np.zeros((len(annotations), k, 3))
+    rows = [i for i, annotation in enumerate(annotations) if annotation.get("keypoints") not in (None, [])]
+    if skeleton is None or not rows:
+        return labels
+
+    def wrong(annotation: Record) -> str:
+        values, category = annotation["keypoints"], _quote(categories[annotation["category_id"]].get("name"))
+        if isinstance(values, list) and len(values) != 3 * k and len(values) % 3 == 0:
+            return f" has {len(values) // 3} keypoints, category {category} has {k}. Fix the file or pass --keypoints."
+        return f': "keypoints" is not a list of {3 * k} numbers (x, y, visibility of each).'
+
+    given = [annotations[i] for i in rows]
+    lists = [annotation["keypoints"] for annotation in given]
+    table = _checked_table(path, given, "keypoints", lists, 3 * k, wrong).reshape(-1, k, 3)
+    for row, point in np.argwhere(~np.isin(table[..., 2], range(VISIBLE + 1))):
+        where, name = _name(path, given[row]), _quote(skeleton.keypoints[point])
+        raise InputError(f"{where}: keypoint {name} has visibility {table[row, point, 2]:g}, expected 0, 1 or 2.")
+    labels[rows] = table
+    return labels
+
+
+def _boxes(path: Path, annotations: list[Record], points: np.ndarray, visibility: np.ndarray) -> np.ndarray:
+    """(N, 4) float64 xywh; that of the labelled keypoints where an annotation has none."""
+    boxes = np.empty((len(annotations), 4))
+    rows = [i for i, annotation in enumerate(annotations) if annotation.get("bbox") is not None]
+    given = [annotations[i] for i in rows]
+    lists = [annotation["bbox"] for annotation in given]
+    table = _checked_table(path, given, "bbox", lists, 4, lambda _: ': "bbox" is not a list of 4 numbers.')
+    for row in np.flatnonzero((table[:, 2:] <= 0).any(axis=1)):
+        raise InputError(f"{_name(path, given[row])}: its box {given[row]['bbox']} has no size. Fix or remove it.")
+    boxes[rows] = table
+    for i in sorted(set(range(len(annotations))) - set(rows)):
+        labelled = np.unique(points[i][visibility[i] > UNLABELLED].astype(np.float64), axis=0)
+        if len(labelled) < 2:
+            raise InputError(f'{_name(path, annotations[i])} has no "bbox" and too few keypoints to draw one around.')
+        # The pixels from the first to the last keypoint, whole: hence the 1, and never an empty box.
+        boxes[i] = [*labelled.min(axis=0), *(labelled.max(axis=0) - labelled.min(axis=0) + 1)]
+    return boxes
+
+
+def _areas(path: Path, annotations: list[Record], boxes: np.ndarray) -> np.ndarray:
+    """(N,) float32; that of the box where an annotation has none, or 0 as some tools write."""
+    areas = [[annotation.get("area") or 0] for annotation in annotations]
+    table = _checked_table(path, annotations, "area", areas, 1, lambda _: ': "area" is not a number.')[:, 0]
+    for row in np.flatnonzero(table < 0):
+        raise InputError(f"{_name(path, annotations[row])}: its area {table[row]:g} is negative.")
+    return np.where(table > 0, table, boxes[:, 2] * boxes[:, 3]).astype(np.float32)
+
+
+def _files(
+    path: Path, folder: Path | None, images: dict[Any, Record], annotations: list[Record], required: set[Any]
+) -> tuple[tuple[Path, ...], np.ndarray]:
+    """The image files of the annotations, and (N,) int64 into them. Images that are not ``required`` may be missing."""
+    root = path.parent if folder is None else folder
+    if not root.is_dir():
+        raise InputError(f"{root}: is not a folder. Pass the folder of the images as --images DIR.")
+    names: dict[Path, str] = {}  # file -> the name that led to it
+    files: dict[Any, Path] = {}  # image id -> file
+    for key in dict.fromkeys(annotation["image_id"] for annotation in annotations):
+        name = images[key]["file_name"]
+        found = _find(root, name)
+        if found is None and key in required:
+            raise InputError(
+                f"{path}: image {_quote(key)} {_quote(name)} does not exist under {root}. Pass --images DIR."
+            )
+        files[key] = root / name if found is None else found
+        if names.setdefault(files[key], name) != name:
+            raise InputError(
+                f"{path}: {_quote(names[files[key]])} and {_quote(name)} both lead to {files[key]}. Pass --images DIR."
+            )
+    position = {file: i for i, file in enumerate(names)}
+    return tuple(names), np.array([position[files[annotation["image_id"]]] for annotation in annotations], np.int64)
+
+
+def _find(root: Path, name: str) -> Path | None:
+    base = name.replace("\\", "/").rsplit("/", 1)[-1]
+    places = (os.path.join(root, place) for place in (name, os.path.join("images", name), base))  # as text: 4x as fast
+    return next((Path(place) for place in places if os.path.isfile(place)), None)
+
+
+def _ids(path: Path, images: dict[Any, Record], annotations: list[Record]) -> tuple[str, ...]:
+    ids = tuple(f"{images[a['image_id']]['file_name']}#{a['id']}" for a in annotations)
+    if len(set(ids)) < len(ids):
+        raise InputError(f'{path}: annotation ids such as 1 and "1" are mixed. Make every id an integer.')
+    return ids
+
+
+def _checked_table(
+    path: Path, records: list[Record], key: str, rows: list[Any], width: int, wrong: Callable[[Record], str]
+) -> np.ndarray:
+    """(R, width) finite float64 from the rows, one for each record, or an error that names the first bad record."""
+    table = _table(rows, width)
+    if table is None:
+        culprit = next(record for record, row in zip(records, rows, strict=True) if _table([row], width) is None)
+        raise InputError(_name(path, culprit) + wrong(culprit))
+    for row in np.flatnonzero(~np.isfinite(table).all(axis=1)):
+        raise InputError(f'{_name(path, records[row])}: "{key}" holds a number that is not finite.')
+    return table
+
+
+def _table(rows: list[Any], width: int) -> np.ndarray | None:
+    """(R, width) float64, or None if some row is not a list of that many numbers (true and "1" are none)."""
+    if not all(type(row) is list and len(row) == width for row in rows):
+        return None
+    if not set(map(type, chain.from_iterable(rows))) <= {int, float}:
+        return None
+    try:
+        return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * width).reshape(len(rows), width)
+    except OverflowError:  # an integer beyond every float
+        return None
+
+
+def _name(path: Path, annotation: Record) -> str:
+    return f"{path}: annotation {_quote(annotation['id'])}"
+
+
+def _quote(value: object) -> str:
+    """As JSON writes it: text in quotes, on one line."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,65 @@
+"""Plain images: a folder, or one file. Every image is one unlabelled instance, or one for each box of a COCO json."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from placl.data.formats.coco import read_boxes
+from placl.data.instances import Instances, plain_instances
+from placl.errors import InputError
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+
+
+def read_folder(path: Path, boxes: Path | None = None) -> Instances:
+    """Every image below ``path``, hidden ones aside; with ``boxes``, its boxes on those images, without labels."""
+    root = path if path.is_dir() else path.parent
+    names = _image_names(path)
+    if boxes is not None:
+        return _boxes_on(path, root, names, boxes)
+    n = len(names)
+    return plain_instances(
+        images=tuple(root / name for name in names),
+        ids=tuple(names),
+        image_index=np.arange(n, dtype=np.int64),
+        boxes=np.full((n, 4), np.nan),
+        area=np.full(n, np.nan, np.float32),
+    )
+
+
+def _image_names(path: Path) -> list[str]:
+    """Sorted, relative to the folder, with forward slashes on every system."""
+    if path.is_file():
+        if not path.name.lower().endswith(SUFFIXES):
+            raise InputError(f"{path}: is not an image. Known are {', '.join(SUFFIXES)}.")
+        return [path.name]
+    if not path.is_dir():
+        raise InputError(f"{path}: does not exist. Pass a folder of images or an image.")
+    names = []
+    for folder, folders, files in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        below = Path(folder).relative_to(path)
+        visible = (name for name in files if not name.startswith("."))
+        names += [(below / name).as_posix() for name in visible if name.lower().endswith(SUFFIXES)]
+    if not names:
+        raise InputError(f"{path}: holds no images. Known are {', '.join(SUFFIXES)}.")
+    return sorted(names)
+
+
+def _boxes_on(path: Path, root: Path, names: list[str], boxes: Path) -> Instances:
+    instances = read_boxes(boxes, root)
+    present = {root / name for name in names}
+    kept = [i for i, image in enumerate(instances.images) if image in present]
+    rows = np.flatnonzero(np.isin(instances.image_index, kept))
+    if not len(rows):
+        raise InputError(f"{boxes}: none of its boxes is on an image in {path}. Check its file names.")
+    return plain_instances(
+        images=tuple(instances.images[i] for i in kept),
+        ids=tuple(instances.ids[i] for i in rows),
+        image_index=np.searchsorted(kept, instances.image_index[rows]).astype(np.int64),
+        boxes=instances.boxes[rows],
+        area=instances.area[rows],
+    )

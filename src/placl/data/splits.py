@@ -1,0 +1,144 @@
+"""Who is labelled, unlabelled (in two fixed halves), validation and test: drawn once by seed, stored in the run.
+
+:class:`Problem` is what training gets of it. Labels of unlabelled instances are taken off when it is made, and the
+test instances are not in it at all: what a training cannot reach, it cannot learn from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placl.data.pool import Pool, concatenate
+from placl.errors import InputError
+
+
+@dataclass(frozen=True)
+class Split:
+    """Instance ids by role."""
+
+    labelled: tuple[str, ...]
+    half_1: tuple[str, ...]
+    half_2: tuple[str, ...]
+    val: tuple[str, ...]
+    test: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        everyone = [i for ids in self.roles().values() for i in ids]
+        if len(set(everyone)) != len(everyone):
+            raise ValueError("an instance is in two parts of the split")
+
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        return {name: getattr(self, name) for name in ("labelled", "half_1", "half_2", "val", "test")}
+
+    def to_json(self) -> str:
+        return json.dumps({name: list(ids) for name, ids in self.roles().items()}, indent=0)
+
+    @staticmethod
+    def from_json(text: str) -> Split:
+        content: dict[str, Any] = json.loads(text)
+        return Split(**{name: tuple(ids) for name, ids in content.items()})
+
+
+def draw_split(
+    pool: Pool,
+    source: np.ndarray,  # (N,) of "labelled", "unlabelled", "val", "test": the file each instance comes from
+    *,
+    label_fraction: float,
+    val_fraction: float,
+    test_fraction: float,
+    seed: int,
+) -> Split:
+    """Divide a pool. Instances that share an image (the id before '#') never fall on both sides of a division."""
+    random = np.random.default_rng([seed, 1])
+    train = _shuffled_by_image(pool, np.flatnonzero(source == "labelled"), random)
+    val: list[int] = np.flatnonzero(source == "val").tolist()
+    test: list[int] = np.flatnonzero(source == "test").tolist()
+    if not test and test_fraction > 0:
+        test, train = _cut(pool, train, round(test_fraction * len(train)))
+    if not val and val_fraction > 0:
+        val, train = _cut(pool, train, round(val_fraction * len(train)))
+    labelled, hidden = _cut(pool, train, max(1, round(label_fraction * len(train))) if train else 0)
+    unlabelled = _shuffled_by_image(pool, np.concatenate([hidden, np.flatnonzero(source == "unlabelled")]), random)
+    half_1, half_2 = _cut(pool, unlabelled, -(-len(unlabelled) // 2))
+
+    def ids(index: list[int]) -> tuple[str, ...]:
+        return tuple(pool.ids[int(i)] for i in index)
+
+    return Split(ids(labelled), ids(half_1), ids(half_2), ids(val), ids(test))
+
+
+def _image_of(instance_id: str) -> str:
+    return instance_id.rpartition("#")[0] or instance_id
+
+
+def _shuffled_by_image(pool: Pool, index: np.ndarray, random: np.random.Generator) -> list[int]:
+    images: dict[str, list[int]] = {}
+    for i in index.astype(int):
+        images.setdefault(_image_of(pool.ids[i]), []).append(int(i))
+    names = list(images)
+    return [i for n in random.permutation(len(names)) for i in images[names[int(n)]]]
+
+
+def _cut(pool: Pool, index: list[int], count: int) -> tuple[list[int], list[int]]:
+    """The first ``count`` instances, and more until an image is complete; and the rest."""
+    while 0 < count < len(index) and _image_of(pool.ids[index[count - 1]]) == _image_of(pool.ids[index[count]]):
+        count += 1
+    return index[:count], index[count:]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All that training may know: labelled instances, images without labels, and the validation set."""
+
+    labelled: Pool
+    halves: tuple[Pool, Pool]  # without labels
+    val: Pool
+
+    def unlabelled_half(self, round_number: int, cross_training: bool = True) -> Pool:
+        """3.3: D_u^(1) in odd rounds, D_u^(2) in even ones; both together without cross-training."""
+        if cross_training:
+            return self.halves[(round_number + 1) % 2]
+        return self.unlabelled
+
+    @property
+    def unlabelled(self) -> Pool:
+        return concatenate(list(self.halves))
+
+
+def make_problem(pool: Pool, split: Split, needs_val: bool = True) -> Problem:
+    """Take the labels off what is unlabelled and leave the test set out."""
+    part = {role: take_ids(pool, ids) for role, ids in split.roles().items() if role != "test"}
+    if not part["labelled"].labelled.any():
+        raise InputError("no labelled instance: at least one annotation needs a keypoint with visibility > 0.")
+    if needs_val and not part["val"].labelled.any():
+        raise InputError("the validation split is empty: name a file in data.val or set data.val_fraction above 0.")
+    halves = part["half_1"].without_labels(), part["half_2"].without_labels()
+    return Problem(part["labelled"], halves, part["val"])
+
+
+def take_ids(pool: Pool, ids: tuple[str, ...]) -> Pool:
+    place = {name: i for i, name in enumerate(pool.ids)}
+    missing = [name for name in ids if name not in place]
+    if missing:
+        raise InputError(f'the run\'s split names "{missing[0]}", which the data no longer has.')
+    return pool.take(np.array([place[name] for name in ids], dtype=np.int64))
+
+
+def fingerprint(pool: Pool) -> str:
+    """A hash of what a pool says (ids, labels, geometry) and of its crops, or of the cache that they are in."""
+    digest = hashlib.sha256(json.dumps([pool.skeleton.keypoints, pool.skeleton.flip_pairs, pool.view]).encode())
+    digest.update("\n".join(pool.ids).encode())
+    for array in (pool.keypoints, pool.visibility, pool.length, pool.to_image):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    if isinstance(pool.crops, np.memmap):  # a cache, whose folder is named by a hash of what made it
+        digest.update(Path(str(pool.crops.filename)).parent.name.encode())
+        digest.update(pool.rows.tobytes())
+    else:
+        digest.update(np.ascontiguousarray(pool.images(np.arange(len(pool)))).tobytes())
+    return digest.hexdigest()

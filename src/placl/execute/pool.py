@@ -1,0 +1,152 @@
+"""Candidates in worker processes that live as long as the executor.
+
+A worker gets a task once (its crops travel as the path of a memory map), then only curricula, and answers with
+outcomes. A worker that dies is replaced and its candidate run again: candidates are pure, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from placl.errors import MachineError, PlaclError
+from placl.execute.executor import Job, OnDone, OnProgress
+from placl.learn.candidate import Task, run_candidate
+
+MOST_DEATHS = 3  # of workers on one candidate, before it is the candidate's fault
+
+
+def _worker(link: Connection) -> None:
+    """The life of a worker: receive a task or a job, answer, until the link breaks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    task: Task | None = None
+    try:
+        while True:
+            kind, content = link.recv()
+            if kind == "task":
+                task = content
+                continue
+            assert task is not None
+            try:
+                outcome = run_candidate(
+                    task, content.curriculum, content.seed, lambda done, total: link.send(("progress", (done, total)))
+                )
+                link.send(("done", outcome))
+            except (BrokenPipeError, EOFError):
+                return
+            except PlaclError as error:
+                link.send(("refused", error))
+            except Exception:  # noqa: BLE001 - whatever it is, the parent must hear of it
+                link.send(("failed", traceback.format_exc()))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    link: Connection
+    task: Task | None = None  # the task it has
+    job: int | None = None  # the job it is at
+
+
+class PoolExecutor:
+    def __init__(self, workers: int, gpus: int = 0) -> None:
+        self.workers = workers
+        self._gpus = gpus
+        self._crew: list[_Worker] = []
+
+    def _hire(self, number: int) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_worker, args=(theirs,), daemon=True, name=f"placl-worker-{number}")
+        before = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if self._gpus:  # one GPU a worker: it sees no other
+            visible = before.split(",") if before else [str(i) for i in range(self._gpus)]
+            os.environ["CUDA_VISIBLE_DEVICES"] = visible[number % len(visible)]
+        try:
+            process.start()
+        finally:
+            if self._gpus:
+                os.environ.pop("CUDA_VISIBLE_DEVICES")
+                if before is not None:
+                    os.environ["CUDA_VISIBLE_DEVICES"] = before
+        theirs.close()
+        return _Worker(process, ours)
+
+    def run(self, task: Task, jobs: dict[int, Job], on_done: OnDone, on_progress: OnProgress) -> None:
+        waiting = list(jobs)
+        deaths = dict.fromkeys(jobs, 0)
+        missing = min(self.workers, len(jobs)) - len(self._crew)
+        self._crew += [self._hire(len(self._crew) + i) for i in range(missing)]
+        try:
+            while waiting or any(w.job is not None for w in self._crew):
+                for worker in self._crew:
+                    if waiting and worker.job is None:
+                        self._give(worker, task, waiting.pop(0), jobs)
+                for link in wait([w.link for w in self._crew if w.job is not None]):
+                    place = next(i for i, w in enumerate(self._crew) if w.link is link)
+                    self._hear(place, waiting, deaths, on_done, on_progress)
+        except BaseException:
+            self.close()  # whatever the workers are at, nobody waits for it any more
+            raise
+
+    def _give(self, worker: _Worker, task: Task, number: int, jobs: dict[int, Job]) -> None:
+        worker.job = number
+        try:
+            if worker.task is not task:
+                worker.link.send(("task", task))
+                worker.task = task
+            worker.link.send(("job", jobs[number]))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it has died: hearing from it finds out
+
+    def _hear(
+        self, place: int, waiting: list[int], deaths: dict[int, int], on_done: OnDone, on_progress: OnProgress
+    ) -> None:
+        worker = self._crew[place]
+        number = worker.job
+        assert number is not None
+        try:
+            kind, content = worker.link.recv()
+        except (EOFError, ConnectionResetError):
+            deaths[number] += 1
+            if deaths[number] >= MOST_DEATHS:
+                raise MachineError(
+                    f"{MOST_DEATHS} workers died on one candidate (exit code {worker.process.exitcode}); "
+                    "the machine may be out of memory. Try execute.workers=1."
+                ) from None
+            worker.link.close()
+            self._crew[place] = self._hire(place)
+            waiting.insert(0, number)
+            return
+        self._answer(kind, content, number, worker, on_done, on_progress)
+
+    @staticmethod
+    def _answer(
+        kind: str, content: Any, number: int, worker: _Worker, on_done: OnDone, on_progress: OnProgress
+    ) -> None:
+        if kind == "progress":
+            on_progress(number, *content)
+            return
+        worker.job = None
+        if kind == "done":
+            on_done(number, content)
+        elif kind == "refused":
+            raise content
+        else:
+            raise RuntimeError(f"a candidate failed in a worker:\n{content}")
+
+    def close(self) -> None:
+        for worker in self._crew:
+            worker.link.close()
+            worker.process.terminate()
+        for worker in self._crew:
+            worker.process.join(timeout=5)
+        self._crew = []

@@ -1,0 +1,98 @@
+"""A candidate: one inner-loop training under one curriculum, and its reward.
+
+A pure function of its arguments: the same bits in this process, in a worker, or for a second time after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from placl.config import Config
+from placl.curriculum.curriculum import Curriculum
+from placl.data.pool import Pool
+from placl.learn.inner_loop import TrainingSet, inner_loop, thread_count
+from placl.learn.label import label
+from placl.learn.score import score
+
+OnProgress = Callable[[int, int], None]  # epochs done, of how many
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all candidates of a round share. Sent to each worker once."""
+
+    config: Config
+    data: TrainingSet
+    val: Pool
+
+    @cached_property
+    def cost(self) -> int:
+        """Epochs of one candidate, folds counted."""
+        return self.config.train.epochs * (self.config.reward.folds if self.config.reward.source == "folds" else 1)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    reward: float
+    images: int  # training images that it cost
+    selected: tuple[float, ...]  # share of pseudo-labels selected, per group
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"reward": self.reward, "images": self.images, "selected": list(self.selected)}
+
+    @staticmethod
+    def from_dict(content: dict[str, Any]) -> Outcome:
+        return Outcome(float(content["reward"]), int(content["images"]), tuple(content["selected"]))
+
+
+def run_candidate(task: Task, curriculum: Curriculum, seed: int, on_progress: OnProgress | None = None) -> Outcome:
+    """Train under the curriculum and measure the reward xi(Gamma)."""
+    if task.config.reward.source == "val":
+        return _train_and_score(task, task.data, task.val, curriculum, seed, 0, on_progress)
+    outcomes, sizes = [], []
+    for number, (train, held_out) in enumerate(_folds(task)):
+        outcomes.append(_train_and_score(task, train, held_out, curriculum, seed, number, on_progress))
+        sizes.append(int((held_out.visibility > 0).sum()))
+    return Outcome(
+        reward=float(np.average([o.reward for o in outcomes], weights=sizes)),
+        images=sum(o.images for o in outcomes),
+        selected=outcomes[0].selected,
+    )
+
+
+def _train_and_score(
+    task: Task,
+    data: TrainingSet,
+    truth: Pool,
+    curriculum: Curriculum,
+    seed: int,
+    number: int,
+    on_progress: OnProgress | None,
+) -> Outcome:
+    config = task.config
+
+    def on_epoch(done: int, epochs: int, loss: float) -> None:
+        if on_progress:
+            on_progress(number * epochs + done, task.cost)
+
+    trained = inner_loop(config, data, curriculum, seed, threads=config.execute.threads, on_epoch=on_epoch)
+    with thread_count(config.execute.threads):
+        predicted = label(trained.net, truth, config)
+    reward = score(predicted, truth, config.reward).value
+    return Outcome(reward if np.isfinite(reward) else 0.0, trained.images, trained.selected)
+
+
+def _folds(task: Task) -> list[tuple[TrainingSet, Pool]]:
+    """Each labelled instance is held out once; the folds are the same for every candidate."""
+    labelled = task.data.labelled
+    order = np.random.default_rng([task.config.seed, 5]).permutation(len(labelled))
+    folds = []
+    for part in np.array_split(order, task.config.reward.folds):
+        rest = np.setdiff1d(order, part)
+        folds.append((replace(task.data, labelled=labelled.take(rest)), labelled.take(part)))
+    return folds

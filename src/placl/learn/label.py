@@ -1,0 +1,110 @@
+"""Reading a network: pseudo-labels and their confidence (3.2), and predictions of any kind.
+
+Heatmaps of several views of an image (mirrored, rotated, scaled) are brought back to the plain view and averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from placl.config import Config
+from placl.data.augment import mirror_pairs, normalise, plain_view, warp
+from placl.data.pool import Pool
+from placl.learn.losses import answer
+from placl.models.codec import HeatmapCodec
+from placl.models.zoo import KeypointNet
+
+
+@dataclass(frozen=True)
+class PseudoLabels:
+    """What a network says about N instances."""
+
+    keypoints: np.ndarray  # (N, K, 2) float32, crop pixels
+    confidence: np.ndarray  # (N, K) float32 in [0, 1]
+    model: str  # sha256 of the weights that made them
+
+    def take(self, index: np.ndarray) -> PseudoLabels:
+        return PseudoLabels(self.keypoints[index], self.confidence[index], self.model)
+
+
+def make_codec(config: Config, stride: int) -> HeatmapCodec:
+    return HeatmapCodec(config.model.input_size, stride, config.train.sigma, config.label.decode)
+
+
+def _view_matrices(config: Config) -> list[tuple[Tensor, bool]]:
+    """(2, 3) maps from view to plain view, and whether they mirror. The plain view comes first."""
+    settings = config.label
+    turns = [(0.0, 1.0)] + [(a, 1.0) for a in settings.rotations] + [(0.0, s) for s in settings.scales]
+    views = []
+    for angle, zoom in turns:
+        radians = torch.tensor(angle * torch.pi / 180)
+        cos, sin = torch.cos(radians) / zoom, torch.sin(radians) / zoom
+        for sign in (1.0, -1.0) if settings.flip else (1.0,):
+            views.append((torch.stack([torch.stack([cos * sign, -sin]), torch.stack([sin * sign, cos])]), sign < 0))
+    return views
+
+
+def label(
+    net: KeypointNet,
+    pool: Pool,
+    config: Config,
+    *,
+    model: str = "",
+    on_progress: Callable[[int, int], None] | None = None,
+) -> PseudoLabels:
+    """Predict every instance of a pool. Labels of the pool are not looked at."""
+    codec = make_codec(config, net.stride)
+    device = next(net.parameters()).device
+    flip_order = torch.from_numpy(pool.skeleton.flip_order).to(device)
+    keypoints = np.zeros((len(pool), len(pool.skeleton), 2), np.float32)
+    conf = np.zeros((len(pool), len(pool.skeleton)), np.float32)
+    net.eval()
+    with torch.inference_mode():
+        for start in range(0, len(pool), config.label.batch):
+            index = np.arange(start, min(start + config.label.batch, len(pool)))
+            images = normalise(torch.from_numpy(pool.images(index)).to(device))
+            seen, trust = _read(net, images, pool.view, codec, config, flip_order)
+            scale = pool.view / config.model.input_size  # crop pixels per input pixel
+            centre = (pool.crop_size - 1) / 2 - scale * (config.model.input_size - 1) / 2
+            keypoints[index] = (seen * scale + centre).cpu().numpy()
+            conf[index] = trust.cpu().numpy()
+            if on_progress:
+                on_progress(int(index[-1]) + 1, len(pool))
+    return PseudoLabels(keypoints, conf, model)
+
+
+def _read(
+    net: KeypointNet, images: Tensor, view: float, codec: HeatmapCodec, config: Config, flip_order: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(B, 3, S, S) crops -> (B, K, 2) keypoints in input pixels and (B, K) confidence."""
+    size = config.model.input_size
+    total: Tensor | None = None
+    places = []
+    views = _view_matrices(config)
+    for number, (linear, mirrored) in enumerate(views):
+        if number == 0:
+            heatmaps = answer(config.train.loss, net(plain_view(images, view, size)))
+        else:
+            shifted = torch.cat([linear * (view / size), torch.zeros(2, 1)], 1)[None]
+            heatmaps = answer(config.train.loss, net(warp(images, shifted, size)))
+            back = torch.cat([torch.linalg.inv(linear), torch.zeros(2, 1)], 1)[None]
+            heatmaps = warp(heatmaps, back, heatmaps.shape[-1])
+            if mirrored:
+                everyone = torch.ones(len(heatmaps), dtype=torch.bool, device=heatmaps.device)
+                heatmaps = mirror_pairs(heatmaps, everyone, flip_order)
+        total = heatmaps if total is None else total + heatmaps
+        if config.select.score == "agreement":
+            places.append(codec.decode(heatmaps)[0])
+    assert total is not None
+    keypoints, peak = codec.decode(total / len(views))
+    peak = peak.clamp(0, 1)  # an mse network may answer outside
+    if config.select.score == "agreement":
+        # exp(-d^2 / 2 s^2) with d the views' rms distance from the common answer and s the target Gaussian's width.
+        spread = (torch.stack(places) - keypoints).square().sum(-1).mean(0)
+        peak = torch.exp(-spread / (2 * (codec.sigma * codec.stride) ** 2))
+    return keypoints, peak

@@ -1,0 +1,61 @@
+"""The evaluation metric xi: predictions of a pool against its labels."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from placl.config import Reward
+from placl.data.pool import Pool
+from placl.learn.label import PseudoLabels
+from placl.metrics import oks_map, pck, pck_auc
+
+
+@dataclass(frozen=True)
+class Score:
+    value: float  # the chosen metric, in percent
+    metric: str  # e.g. "PCK@0.1"
+    per_keypoint: dict[str, float | None]  # PCK by name; None where no instance shows the keypoint
+    mean_error: float  # mean distance over the length that PCK divides by
+    instances: int
+    keypoints: int  # labelled keypoints that were counted
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def metric_name(settings: Reward) -> str:
+    return {"pck": f"PCK@{settings.alpha:g}", "pck_auc": "PCK AUC", "oks": "OKS mAP"}[settings.metric]
+
+
+def score(predicted: PseudoLabels, truth: Pool, settings: Reward) -> Score:
+    arguments = predicted.keypoints, truth.keypoints, truth.visibility, truth.length
+    result = pck(*arguments, alpha=settings.alpha)
+    value = result.overall
+    if settings.metric == "pck_auc":
+        value = pck_auc(*arguments)
+    elif settings.metric == "oks":
+        value = oks_map(
+            truth.in_image(predicted.keypoints),
+            predicted.confidence.mean(axis=1),
+            truth.in_image(truth.keypoints),
+            truth.visibility,
+            truth.area,
+            truth.skeleton.sigmas,
+            image_ids=[name.rpartition("#")[0] or name for name in truth.ids],
+        ).ap
+    counted = truth.visibility > 0
+    distance = np.linalg.norm(predicted.keypoints - truth.keypoints, axis=2) / truth.length[:, None]
+    return Score(
+        value=float(value),
+        metric=metric_name(settings),
+        per_keypoint={
+            name: None if np.isnan(share) else float(share)
+            for name, share in zip(truth.skeleton.keypoints, result.per_keypoint, strict=True)
+        },
+        mean_error=float(distance[counted].mean()) if counted.any() else float("nan"),
+        instances=len(truth),
+        keypoints=int(counted.sum()),
+    )

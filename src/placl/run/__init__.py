@@ -1,0 +1,1 @@
+"""The run folder: everything one training did, and where it carries on from."""

@@ -1,0 +1,54 @@
+"""Files that are either whole or not there: written beside their place, synced, renamed into it."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from placl.errors import MachineError
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Say in one line when the disk is full or closed to us."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise MachineError(
+                f"{path}: no space left on the disk. Free some and run the same command again."
+            ) from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise MachineError(f"{path}: cannot be written ({error.strerror}).") from None
+        raise
+
+
+def write_atomic(path: Path, content: bytes | str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with disk_errors(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(temporary, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Rows of one or several kinds; the columns are the union of theirs, in order of appearance."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomic(path, text.getvalue())

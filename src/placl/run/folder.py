@@ -1,0 +1,131 @@
+"""One training's folder: its configuration, split, journal, rounds and results, each file whole or not there."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import torch
+
+from placl import config as configuration
+from placl.config import Config
+from placl.data.pool import Pool
+from placl.data.splits import Split
+from placl.errors import InputError
+from placl.learn.label import PseudoLabels
+from placl.models.weights import read_state, save_weights, weights_sha256
+from placl.models.zoo import KeypointNet
+from placl.run.files import disk_errors, write_atomic, write_csv
+from placl.run.journal import Journal
+from placl.version import VERSION
+
+
+class RunFolder:
+    def __init__(self, path: Path, config: Config) -> None:
+        """Make the folder, or open it to carry on; a folder of another configuration is refused."""
+        self.path = path
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: is a file. Name a folder for the run with --out.")
+        kept = path / "config.yaml"
+        if kept.exists():
+            differ = configuration.differences(read_config(path), config)
+            if differ:
+                raise InputError(
+                    f"{path}: was made with another configuration ({'; '.join(differ)}). "
+                    "Use the same one to carry on, or another --out."
+                )
+        elif path.exists() and any(path.iterdir()):
+            raise InputError(f"{path}: is not empty and not a run. Name another folder with --out.")
+        with disk_errors(path):
+            path.mkdir(parents=True, exist_ok=True)
+        if not kept.exists():
+            write_atomic(kept, configuration.dump(config))
+            write_atomic(path / "environment.json", json.dumps(environment(), indent=2) + "\n")
+        self.journal = Journal(path / "journal.jsonl")
+
+    def split(self) -> Split | None:
+        file = self.path / "split.json"
+        return Split.from_json(file.read_text()) if file.exists() else None
+
+    def keep_split(self, split: Split) -> None:
+        write_atomic(self.path / "split.json", split.to_json())
+
+    def keep_network(self, name: str, net: KeypointNet) -> str:
+        """Write a stage's weights; returns their sha256."""
+        save_weights(net, self.path / name / "model.safetensors")
+        return weights_sha256(net)
+
+    def network_state(self, name: str, sha256: str) -> dict[str, torch.Tensor] | None:
+        """A stage's weights, if the file is there and holds what the journal says."""
+        file = self.path / name / "model.safetensors"
+        if not file.exists():
+            return None
+        try:
+            state = read_state(file)
+        except InputError:
+            return None  # damaged: the stage is trained again, to the same bits
+        return state if weights_sha256(state) == sha256 else None
+
+    def keep_pseudo_labels(self, name: str, pool: Pool, pseudo: PseudoLabels) -> None:
+        """A row per instance and keypoint, in image pixels."""
+        n, k = pseudo.confidence.shape
+        places = pool.in_image(pseudo.keypoints).astype(np.float32)
+        table = pa.table(
+            {
+                "id": np.repeat(np.array(pool.ids, dtype=object), k),
+                "keypoint": np.tile(np.array(pool.skeleton.keypoints, dtype=object), n),
+                "x": places[:, :, 0].ravel(),
+                "y": places[:, :, 1].ravel(),
+                "confidence": pseudo.confidence.ravel(),
+            }
+        ).replace_schema_metadata({"model_sha256": pseudo.model})
+        sink = pa.BufferOutputStream()
+        pyarrow.parquet.write_table(table, sink)
+        write_atomic(self.path / name / "pseudo_labels.parquet", sink.getvalue().to_pybytes())
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        write_atomic(self.path / name, json.dumps(_plain(content), indent=2) + "\n")
+
+    def write_rows(self, name: str, rows: list[dict[str, Any]]) -> None:
+        write_csv(self.path / name, rows)
+
+
+def read_config(path: Path) -> Config:
+    """The configuration that a run folder was made with."""
+    file = path / "config.yaml"
+    if not file.exists():
+        raise InputError(f"{path}: is not a run folder (it has no config.yaml).")
+    return configuration.load(file)
+
+
+def environment() -> dict[str, Any]:
+    """What results may depend on beyond the configuration."""
+    return {
+        "placl": VERSION,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN: it becomes null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

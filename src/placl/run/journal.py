@@ -1,0 +1,51 @@
+"""The journal of finished units: append-only, a line each, keyed by a hash of the unit's inputs.
+
+Resuming is running the same program again: a unit whose key is here is not run but read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from placl.run.files import disk_errors
+
+
+def key_of(**inputs: Any) -> str:
+    """A hash of a unit's inputs; they must be plain values."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True, allow_nan=False).encode()).hexdigest()[:24]
+
+
+class Journal:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.units: dict[str, dict[str, Any]] = {}
+        if path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        content = self.path.read_bytes()
+        for line in content.splitlines(keepends=True):
+            try:
+                unit = json.loads(line)
+                self.units[unit["key"]] = unit
+            except (ValueError, TypeError, KeyError):
+                continue  # torn by a crash: the unit is run again
+        if content and not content.endswith(b"\n"):
+            with open(self.path, "ab") as file:  # close the torn line, so that the next one stands by itself
+                file.write(b"\n")
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        return self.units.get(key)
+
+    def add(self, key: str, kind: str, **result: Any) -> None:
+        unit = {"key": key, "kind": kind, **result}
+        line = json.dumps(unit) + "\n"
+        with disk_errors(self.path), open(self.path, "ab") as file:
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self.units[key] = unit

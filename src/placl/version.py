@@ -1,0 +1,3 @@
+"""The version, here once."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,519 @@
+"""The crop cache: where pixels and keypoints land, what can be decoded, and that a cache is whole or absent."""
+
+import errno
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from placl.data import crops
+from placl.data.crops import UnreadableImageError, build_pool, crop_maps, crop_size, cut, decode
+from placl.data.instances import Instances, join, plain_instances
+from placl.data.pool import Pool
+from placl.data.skeleton import Skeleton
+from placl.errors import InputError, MachineError
+
+BIRD = Skeleton(("beak", "tail"))
+
+
+def picture(width: int = 64, height: int = 48, seed: int = 0) -> np.ndarray:
+    """(H, W, 3) uint8, smooth enough for JPEG."""
+    small = np.random.default_rng(seed).integers(0, 256, (5, 6, 3), dtype=np.uint8)
+    return np.asarray(cv2.resize(small, (width, height), interpolation=cv2.INTER_CUBIC))
+
+
+def save(path: Path, image: np.ndarray | None = None, **options: Any) -> Path:
+    Image.fromarray(picture() if image is None else image).save(path, **options)
+    return path
+
+
+def instances_of(paths: list[Path], boxes: np.ndarray, index: list[int] | None = None, visible: int = 2) -> Instances:
+    n = len(boxes)
+    return Instances(
+        skeleton=BIRD,
+        images=tuple(paths),
+        image_index=np.arange(n) if index is None else np.array(index),
+        boxes=np.asarray(boxes, np.float64),
+        keypoints=np.tile(np.array([[10, 20], [30, 5]], np.float32), (n, 1, 1)),
+        visibility=np.full((n, 2), visible, np.uint8),
+        area=np.full(n, 99, np.float32),
+        ids=tuple(f"i{i}" for i in range(n)),
+        sources=("ann.json",) * len(paths),
+    )
+
+
+def plain(*paths: Path) -> Instances:
+    n = len(paths)
+    ids = tuple(path.name for path in paths)
+    whole = plain_instances(paths, ids, np.arange(n), np.full((n, 4), np.nan), np.full(n, np.nan, np.float32))
+    return whole.with_skeleton(BIRD)
+
+
+def build(instances: Instances, cache: Path, **options: Any) -> Pool:
+    return build_pool(instances, **{"view": 32, "cache": cache, **options})[0]
+
+
+# --- geometry
+
+
+@pytest.mark.parametrize(("view", "margin", "size"), [(64, 1.25, 80), (64, 1.0, 64), (64, 1.01, 66), (7, 1.2, 9)])
+def test_crop_size_leaves_the_same_margin_on_both_sides(view: int, margin: float, size: int) -> None:
+    assert crop_size(view, margin) == size
+
+
+def test_field_of_view_of_a_ready_made_crop_is_the_whole_crop() -> None:
+    # By hand: 128 px onto 64 is x = 2 u + 0.5 in the view's own pixels, and the view begins at pixel 8 of 80.
+    scale, tx, ty = crop_maps(np.array([[12.8, 20.0, 102.4, 88.0]]), view=64, context=1.25, size=80)[0]
+    assert (scale, tx, ty) == pytest.approx((2.0, 0.5 - 16, 0.5 - 16))
+
+
+@given(
+    st.floats(-500, 500), st.floats(-500, 500), st.floats(1, 2000), st.floats(1, 2000),
+    st.integers(8, 300), st.floats(1, 2), st.floats(1, 2),
+)  # fmt: skip
+def test_view_covers_context_times_the_box(
+    x: float, y: float, w: float, h: float, view: int, context: float, margin: float
+) -> None:
+    size = crop_size(view, margin)
+    scale, *shift = crop_maps(np.array([[x, y, w, h]]), view=view, context=context, size=size)[0]
+    edge = (size - view) / 2 - 0.5  # left edge of the view's first pixel
+    centre = np.array([x + w / 2, y + h / 2])
+    half = context * max(w, h) / 2
+    np.testing.assert_allclose(scale * edge + np.array(shift) + 0.5, centre - half, atol=1e-6)
+    np.testing.assert_allclose(scale * (edge + view) + np.array(shift) + 0.5, centre + half, atol=1e-6)
+
+
+def centroid(image: np.ndarray) -> np.ndarray:
+    weight = image[..., 0].astype(np.float64)
+    ys, xs = np.mgrid[: weight.shape[0], : weight.shape[1]]
+    return np.array([(weight * xs).sum(), (weight * ys).sum()]) / weight.sum()
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.37, 7.81])
+@pytest.mark.parametrize("scale", [0.3, 0.5, 0.77, 1.0, 1.3, 1.49, 1.51, 2.0, 2.5, 3.3, 6.0, 9.7])
+def test_a_blob_lands_where_its_keypoint_does(scale: float, shift: float) -> None:
+    sigma = 2.5 * max(1, scale)
+    place = np.array([150.3, 118.6])
+    ys, xs = np.mgrid[:256, :320]
+    blob = 250 * np.exp(-((xs - place[0]) ** 2 + (ys - place[1]) ** 2) / (2 * sigma**2))
+    image = np.repeat(blob.round().astype(np.uint8)[..., None], 3, axis=2)
+    size = int(220 / scale) if scale < 1 else 80
+    to_image = np.array([scale, *(place - scale * (size - 1) / 2 + shift)])
+    expected = (place - to_image[1:]) / scale
+    np.testing.assert_allclose(centroid(cut(image, to_image, size)), expected, atol=0.05)
+
+
+def test_same_scale_copies_pixels() -> None:
+    image = picture(128, 128)
+    crop = cut(image, crop_maps(np.array([[12.8, 12.8, 102.4, 102.4]]), view=128, context=1.25, size=160)[0], 160)
+    np.testing.assert_array_equal(crop[16:-16, 16:-16], image)
+    assert not crop[:16].any() and not crop[-16:].any() and not crop[:, :16].any() and not crop[:, -16:].any()
+
+
+@pytest.mark.parametrize("view", [64, 32])
+def test_shrinking_by_a_whole_number_is_the_mean_of_pixels(view: int) -> None:
+    image = np.random.default_rng(1).integers(0, 256, (128, 128, 3), dtype=np.uint8)
+    margin = view // 8
+    to_image = crop_maps(np.array([[12.8, 12.8, 102.4, 102.4]]), view=view, context=1.25, size=view + 2 * margin)[0]
+    inner = cut(image, to_image, view + 2 * margin)[margin:-margin, margin:-margin]
+    step = 128 // view
+    mean = image.reshape(view, step, view, step, 3).mean(axis=(1, 3))
+    assert np.abs(inner - mean).max() <= 1  # rounded once for each axis
+
+
+@pytest.mark.parametrize("view", [160, 200])
+def test_enlarging_is_bilinear_up_to_the_border(view: int) -> None:
+    image = picture(128, 128)
+    crop = cut(image, crop_maps(np.array([[12.8, 12.8, 102.4, 102.4]]), view=view, context=1.25, size=view)[0], view)
+    expected = cv2.resize(image, (view, view), interpolation=cv2.INTER_LINEAR)
+    assert np.abs(crop.astype(int) - expected).max() <= 4  # OpenCV interpolates at 1/32 pixels
+
+
+def test_shrinking_does_not_alias() -> None:
+    stripes = np.zeros((300, 300, 3), np.uint8)
+    stripes[:, ::2] = 200
+    to_image = crop_maps(np.array([[0.0, 0, 300, 300]]), view=48, context=1.0, size=48)[0]
+    # 6.25 pixels become one; interpolated points would be anything from 0 to 200.
+    assert np.abs(cut(stripes, to_image, 48).astype(int) - 100).max() <= 18
+
+
+def test_outside_the_image_is_black() -> None:
+    white = np.full((40, 60, 3), 255, np.uint8)
+    crop = cut(white, crop_maps(np.array([[0.0, 0, 60, 40]]), view=60, context=1.0, size=80)[0], 80)
+    expected = np.zeros((80, 80, 3), np.uint8)
+    expected[20:60, 10:70] = 255
+    np.testing.assert_array_equal(crop, expected)
+
+
+def test_box_beside_the_image_is_black() -> None:
+    white = np.full((40, 60, 3), 255, np.uint8)
+    for x in (-500.0, 500.0):
+        assert not cut(white, crop_maps(np.array([[x, 0, 60, 40]]), view=32, context=1.0, size=40)[0], 40).any()
+
+
+def test_long_images_cost_no_more_than_themselves() -> None:
+    # The square around it would be 40,000 x 40,000.
+    strip = np.full((2, 40_000, 3), 255, np.uint8)
+    tracemalloc.start()
+    crop = cut(strip, crop_maps(np.array([[0.0, 0, 40_000, 2]]), view=32, context=1.0, size=32)[0], 32)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert crop.shape == (32, 32, 3)
+    assert peak < 3 * strip.nbytes
+
+
+# --- decoding
+
+
+def encoded(path: Path, image: Image.Image, **options: Any) -> Path:
+    image.save(path, **options)
+    return path
+
+
+def test_grey_alpha_palette_and_sixteen_bits_become_rgb(tmp_path: Path) -> None:
+    image = Image.fromarray(picture())
+    grey = np.asarray(image.convert("L"))
+    np.testing.assert_array_equal(decode(encoded(tmp_path / "l.png", image.convert("L"))), grey[..., None].repeat(3, 2))
+    np.testing.assert_array_equal(decode(encoded(tmp_path / "rgba.png", image.convert("RGBA"))), picture())
+    np.testing.assert_array_equal(decode(encoded(tmp_path / "rgb.bmp", image)), picture())
+    palette = image.quantize(16)
+    np.testing.assert_array_equal(decode(encoded(tmp_path / "p.png", palette)), np.asarray(palette.convert("RGB")))
+    deep = np.arange(64 * 48, dtype=np.uint16).reshape(48, 64) * 21
+    for name in ("deep.png", "deep.tif"):
+        np.testing.assert_array_equal(decode(encoded(tmp_path / name, Image.fromarray(deep)))[..., 1], deep >> 8)
+
+
+def test_cmyk_jpeg_has_the_right_colours(tmp_path: Path) -> None:
+    path = encoded(tmp_path / "cmyk.jpg", Image.fromarray(picture()).convert("CMYK"), quality=98)
+    assert np.abs(decode(path).astype(int) - picture()).mean() < 4
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png"])
+def test_exif_rotation_is_honoured(tmp_path: Path, name: str) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by 90 degrees clockwise to see it upright
+    found = decode(encoded(tmp_path / name, Image.fromarray(picture()), exif=exif))
+    assert np.abs(found.astype(int) - np.rot90(picture(), -1)).mean() < 4
+
+
+def test_pillow_reads_what_opencv_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "a.png")
+    deep = encoded(tmp_path / "deep.png", Image.fromarray(np.full((4, 4), 0x1234, np.uint16)))
+    monkeypatch.setattr(cv2, "imdecode", lambda *_: None)
+    np.testing.assert_array_equal(decode(path), picture())
+    assert (decode(deep) == 0x12).all()
+
+
+def test_bytes_after_the_end_of_a_jpeg_do_no_harm(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.jpg", quality=95)
+    expected = decode(path)
+    path.write_bytes(path.read_bytes() + b"\0" * 5000)  # as phones append
+    assert np.abs(decode(path).astype(int) - expected).max() <= 2
+
+
+def truncated(kind: str, share: float = 0.7) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(picture(400, 300)).save(buffer, kind)
+    return buffer.getvalue()[: int(share * len(buffer.getvalue()))]
+
+
+UNREADABLE = {
+    "empty": (b"", "the file is empty"),
+    "text": (b"<html>Not found</html>", "not a known image format"),
+    "jpeg": (truncated("JPEG"), "truncated"),
+    "png": (truncated("PNG"), "truncated"),
+    "bmp": (truncated("BMP"), "truncated"),
+    "tiff": (truncated("TIFF"), "truncated"),
+    "webp": (truncated("WEBP"), "decoder"),
+    "header only": (b"\xff\xd8\xff\xd9", "not a known image format"),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_unreadable_files_say_why(tmp_path: Path, case: str) -> None:
+    data, reason = UNREADABLE[case]
+    (tmp_path / "a.jpg").write_bytes(data)
+    with pytest.raises(UnreadableImageError, match=reason) as caught:
+        decode(tmp_path / "a.jpg")
+    assert "\n" not in str(caught.value) and "0x" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "reason"), [("none.jpg", "No such file"), ("a\0b.jpg", "not a file name")])
+def test_no_such_image(tmp_path: Path, name: str, reason: str) -> None:
+    with pytest.raises(UnreadableImageError, match=reason):
+        decode(tmp_path / name)
+
+
+# --- the pool
+
+
+def test_pool_of_instances(tmp_path: Path) -> None:
+    image = save(tmp_path / "a.png", picture(128, 128))
+    instances = instances_of([image], np.array([[12.8, 12.8, 102.4, 102.4]]))
+    pool, skipped = build_pool(instances, view=64, cache=tmp_path / "cache")
+    assert skipped == []
+    assert pool.crops.shape == (1, 80, 80, 3) and isinstance(pool.crops, np.memmap) and not pool.crops.flags.writeable
+    assert pool.view == 64 and pool.rows.tolist() == [0] and pool.ids == ("i0",)
+    assert pool.length.tolist() == pytest.approx([51.2])  # 102.4 / 2, and 64 / 1.25
+    assert pool.area.tolist() == [99]
+    # x' = (x + 0.5) / 2 - 0.5, and 8 pixels of margin
+    np.testing.assert_allclose(pool.keypoints[0], [[12.75, 17.75], [22.75, 10.25]], atol=1e-5)
+    np.testing.assert_allclose(pool.in_image(pool.keypoints), instances.keypoints, atol=1e-4)
+    expected = cv2.resize(picture(128, 128), (64, 64), interpolation=cv2.INTER_AREA)
+    assert np.abs(pool.images(np.array([0]))[0, 8:-8, 8:-8].astype(int) - expected).max() <= 1
+
+
+def test_whole_images_take_their_size_from_the_file(tmp_path: Path) -> None:
+    pool = build(plain(save(tmp_path / "a.png"), save(tmp_path / "b.png", picture(100, 200))), tmp_path / "cache")
+    assert pool.area.tolist() == [64 * 48, 100 * 200]
+    np.testing.assert_allclose(pool.to_image[:, 0], [1.25 * 64 / 32, 1.25 * 200 / 32])
+    assert not pool.keypoints.any() and not pool.labelled.any()
+
+
+def test_unlabelled_keypoints_are_zero_and_those_outside_the_crop_stay(tmp_path: Path) -> None:
+    instances = instances_of([save(tmp_path / "a.png")], np.array([[0.0, 0, 4, 4]]))
+    instances.visibility[0, 0] = 0
+    pool = build(instances, tmp_path / "cache")
+    assert pool.keypoints[0, 0].tolist() == [0, 0]
+    assert pool.keypoints[0, 1, 0] > pool.crop_size
+
+
+def test_an_image_is_decoded_once_and_never_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [save(tmp_path / "a.png"), save(tmp_path / "b.png", picture(seed=1))]
+    boxes = np.array([[0, 0, 20, 20], [5, 5, 30, 30], [20, 10, 16, 24.0]])
+    decoded: list[str] = []
+    seen: list[tuple[int, int]] = []
+
+    def counting(path: Path) -> np.ndarray:
+        decoded.append(path.name)
+        return decode(path)
+
+    monkeypatch.setattr(crops, "decode", counting)
+    instances = instances_of(paths, boxes, index=[1, 0, 1])
+    first = build(instances, tmp_path / "cache", progress=lambda done, total: seen.append((done, total)))
+    assert decoded == ["a.png", "b.png"]
+    assert seen == [(1, 2), (2, 2)]
+    instances.visibility[:] = 0  # labels are no part of the key
+    again = build(instances, tmp_path / "cache")
+    assert decoded == ["a.png", "b.png"]
+    np.testing.assert_array_equal(first.crops, again.crops)
+    for i, path in enumerate(("b.png", "a.png", "b.png")):
+        np.testing.assert_array_equal(first.crops[i], cut(decode(tmp_path / path), first.to_image[i], 40))
+
+
+def test_every_ingredient_of_a_pixel_changes_the_key(tmp_path: Path) -> None:
+    path, cache = save(tmp_path / "a.png"), tmp_path / "cache"
+    other = save(tmp_path / "b.png")
+    box = np.array([[0.0, 0, 20, 20]])
+    build(instances_of([path], box), cache)
+    build(instances_of([path], box), cache, view=48)
+    build(instances_of([path], box), cache, context=1.5)
+    build(instances_of([path], box), cache, margin=1.5)
+    build(instances_of([path], box + 1), cache)
+    build(instances_of([other], box), cache)
+    build(instances_of([path, other], box, index=[0]), cache)
+    build(instances_of([path, other], box, index=[1]), cache)
+    os.utime(path, ns=(1, 1))
+    build(instances_of([path], box), cache)
+    assert len(list(cache.iterdir())) == 9
+
+
+def test_workers_make_the_same_crops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crops, "IMAGES_PER_TASK", 2)
+    paths = [save(tmp_path / f"{i}.png", picture(seed=i)) for i in range(5)]
+    (tmp_path / "bad.jpg").write_bytes(b"")
+    source = join([plain(*paths), plain(tmp_path / "bad.jpg")])
+    alone, _ = build_pool(source, view=32, cache=tmp_path / "one")
+    seen: list[int] = []
+    both, skipped = build_pool(
+        source, view=32, cache=tmp_path / "two", workers=2, progress=lambda done, _: seen.append(done)
+    )
+    np.testing.assert_array_equal(alone.crops, both.crops)
+    assert skipped == [f"{tmp_path / 'bad.jpg'}: the file is empty"]
+    assert seen == [1, 2, 3, 4, 5, 6]
+
+
+# --- unreadable images
+
+
+def test_unreadable_image_of_a_labelled_instance(tmp_path: Path) -> None:
+    path = tmp_path / "photo.jpg"
+    path.write_bytes(truncated("JPEG"))
+    with pytest.raises(InputError) as caught:
+        build(instances_of([path], np.array([[0.0, 0, 9, 9]])), tmp_path / "cache")
+    message = str(caught.value)
+    assert message.startswith(f"{path}: cannot be read as an image (image file is truncated")
+    assert message.endswith("Remove it from ann.json or replace the file.")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_unreadable_images_of_unlabelled_instances_are_skipped(tmp_path: Path) -> None:
+    good, bad = save(tmp_path / "good.png"), tmp_path / "bad.png"
+    bad.write_bytes(b"no image")
+    boxes = np.array([[0, 0, 9, 9], [0, 0, 20, 20.0], [5, 5, 9, 9], [1, 1, 8, 8]])
+    instances = instances_of([bad, good, tmp_path / "gone.png"], boxes, index=[0, 1, 0, 2], visible=0)
+    for _ in range(2):  # built, and from the cache
+        pool, skipped = build_pool(instances, view=32, cache=tmp_path / "cache")
+        assert skipped == [f"{bad}: not a known image format", f"{tmp_path / 'gone.png'}: No such file or directory"]
+        assert pool.ids == ("i1",) and pool.rows.tolist() == [1]
+        np.testing.assert_array_equal(pool.images(np.array([0]))[0], cut(decode(good), pool.to_image[0], 40))
+
+
+def test_a_cache_built_without_labels_still_refuses_them(tmp_path: Path) -> None:
+    good, bad = save(tmp_path / "good.png"), tmp_path / "bad.png"
+    bad.write_bytes(b"no image")
+    instances = instances_of([bad, good], np.array([[0, 0, 9, 9], [0, 0, 20, 20.0]]), visible=0)
+    build(instances, tmp_path / "cache")
+    instances.visibility[0] = 2
+    with pytest.raises(InputError, match=r"bad.png: cannot be read as an image \(not a known image format\)"):
+        build(instances, tmp_path / "cache")
+
+
+def test_nothing_readable(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none of the 2 images can be read, first .*a.png: No such file"):
+        build(plain(tmp_path / "a.png", tmp_path / "b.png"), tmp_path / "cache")
+
+
+def test_nothing_names_the_keypoints(tmp_path: Path) -> None:
+    nameless = plain_instances((tmp_path / "a.png",), ("a",), np.zeros(1, int), np.full((1, 4), np.nan), np.ones(1))
+    with pytest.raises(InputError, match="nothing names the keypoints"):
+        build(nameless, tmp_path / "cache")
+    with pytest.raises(InputError, match="no instances"):
+        build(plain(), tmp_path / "cache")
+
+
+# --- a cache is whole or absent
+
+
+@pytest.mark.parametrize("place", ["posix_fallocate", "fsync"])
+def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, place, full)
+    with pytest.raises(MachineError, match=r"no room for 0\.0 GB of crops") as caught:
+        build(plain(save(tmp_path / "a.png")), tmp_path / "cache")
+    assert caught.value.exit_code == 1 and "\n" not in str(caught.value)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_full_disk_without_fallocate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    with pytest.raises(MachineError, match="no room"):
+        build(plain(save(tmp_path / "a.png")), tmp_path / "cache")
+
+
+def test_cache_must_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "cache").touch()
+    with pytest.raises(InputError, match=r"cache: cannot keep crops there \(.*\). Use another cache."):
+        build(plain(save(tmp_path / "a.png")), tmp_path / "cache")
+
+
+def test_interruption_leaves_nothing(tmp_path: Path) -> None:
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    source = plain(save(tmp_path / "a.png"))
+    with pytest.raises(KeyboardInterrupt):
+        build(source, tmp_path / "cache", progress=interrupt)
+    assert list((tmp_path / "cache").iterdir()) == []
+    assert len(build(source, tmp_path / "cache")) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("index.json", b"{"),
+        ("index.json", b"[]"),
+        ("index.json", b'{"sizes": [], "unreadable": {}}'),
+        ("index.json", None),
+        ("crops.npy", b"\x93NUMPY"),
+        ("crops.npy", b""),
+    ],
+)
+def test_a_damaged_cache_is_built_again(tmp_path: Path, file: str, content: bytes | None) -> None:
+    source = plain(save(tmp_path / "a.png"))
+    expected = np.array(build(source, tmp_path / "cache").crops)
+    (folder,) = (tmp_path / "cache").iterdir()
+    (folder / file).unlink()
+    if content is not None:
+        (folder / file).write_bytes(content)
+    np.testing.assert_array_equal(build(source, tmp_path / "cache").crops, expected)
+    assert list((tmp_path / "cache").iterdir()) == [folder]
+
+
+def test_the_faster_of_two_builds_wins(tmp_path: Path) -> None:
+    source, cache = plain(save(tmp_path / "a.png")), tmp_path / "cache"
+
+    def other_process(done: int, total: int) -> None:
+        build(source, cache)
+        (folder,) = [f for f in cache.iterdir() if f.suffix != ".tmp"]
+        (folder / "mark").touch()
+
+    build(source, cache, progress=other_process)
+    (folder,) = cache.iterdir()
+    assert (folder / "mark").exists()
+
+
+def test_leftovers_of_dead_processes_are_removed(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    node = platform.node()
+    leftover, alive, elsewhere, foreign = (
+        f"key.{node}.{int(dead.stdout)}.abc.tmp",
+        f"key.{node}.{os.getppid()}.abc.tmp",
+        f"key.{node}x.{int(dead.stdout)}.abc.tmp",
+        "mine.tmp",
+    )
+    for name in (leftover, alive, elsewhere, foreign):
+        (cache / name).mkdir(parents=True)
+        (cache / name / "crops.npy").touch()
+    build(plain(save(tmp_path / "a.png")), cache)
+    names = {path.name for path in cache.iterdir()}
+    assert leftover not in names
+    assert {alive, elsewhere, foreign} < names
+
+
+def test_index_is_plain_json(tmp_path: Path) -> None:
+    build(plain(save(tmp_path / "a.png")), tmp_path / "cache")
+    (folder,) = (tmp_path / "cache").iterdir()
+    assert json.loads((folder / "index.json").read_text()) == {"sizes": [[64, 48]], "unreadable": {}}
+
+
+# --- real pictures
+
+
+@pytest.mark.realdata
+def test_real_people_keep_their_faces_under_their_keypoints(tmp_path: Path) -> None:
+    from placl.data.formats.coco import read_coco
+
+    path = Path(__file__).resolve().parents[2] / ".." / "shared" / "formats" / "coco" / "test_coco.json"
+    if not path.is_file():
+        pytest.skip("the shared samples are not here")
+    instances = read_coco(path)
+    pool = build(instances, tmp_path / "cache", view=128)
+    seen = pool.visibility > 0
+    np.testing.assert_allclose(pool.in_image(pool.keypoints)[seen], instances.keypoints[seen], atol=1e-3)
+    image = decode(instances.images[0])
+    for i in np.flatnonzero(pool.labelled & (instances.image_index == 0)):
+        for point, (x, y) in zip(pool.keypoints[i], instances.keypoints[i], strict=True):
+            u, v = point.round().astype(int)
+            if not (0 <= u < pool.crop_size and 0 <= v < pool.crop_size):
+                continue
+            patch = image[max(0, int(y) - 6) : int(y) + 7, max(0, int(x) - 6) : int(x) + 7].reshape(-1, 3)
+            low, high = patch.min(axis=0).astype(int) - 3, patch.max(axis=0).astype(int) + 3
+            colour = pool.crops[i, v, u]
+            assert ((low <= colour) & (colour <= high)).all()
