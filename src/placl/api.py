@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import yaml
 
 from placl.config import Config
@@ -17,13 +18,13 @@ from placl.data.pool import Pool
 from placl.data.splits import Problem, Split, draw_split, fingerprint, make_problem, take_ids
 from placl.execute.executor import make_executor
 from placl.lab import Lab, Meter
-from placl.learn.inner_loop import TrainingSet, thread_count
+from placl.learn.inner_loop import TrainingSet, fresh_network, thread_count
 from placl.learn.label import label
 from placl.learn.score import Score, score
 from placl.models.weights import save_weights
 from placl.rounds import Stage, check, placl, train_stage
 from placl.run.files import write_atomic
-from placl.run.folder import RunFolder
+from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
 from placl.watch import Silent, Watch
 
@@ -55,7 +56,7 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     """Train, or carry on with the training in ``out``. ``dataset`` stands in for the files of ``config.data``."""
     watch = watch or Silent()
     start = time.monotonic()
-    run = RunFolder(out, config)
+    refuse_foreign(out, config)  # before any time goes into the data
     if dataset is None:
         workers = config.execute.workers or os.cpu_count() or 1
         dataset = load_dataset(
@@ -66,31 +67,34 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         )
     for note in dataset.notes:
         watch.say(note)
-    run.write_json("skipped.json", {"skipped": list(dataset.notes)})
-    split = run.split() or _draw(dataset, config, run)
+    split = read_split(out) or _draw(dataset, config)
     problem = make_problem(dataset.pool, split, needs_val=config.reward.source == "val")
     check(problem, config)
+    _check_networks(config, len(dataset.pool.skeleton))
+    run = RunFolder(out, config)  # only now: a training that is refused leaves nothing behind
+    run.keep_split(split)
+    run.write_json("skipped.json", {"skipped": list(dataset.notes)})
     watch.say(describe(split, dataset.pool))
     exam = take_ids(dataset.pool, split.test)
     reference = _reference(dataset.pool, split) if config.reference else None
 
     executor = make_executor(config.execute)
-    meter = Meter(problem, config, executor.workers, watch, extra_trainings=int(config.reference))
+    meter = Meter(problem, config, executor.workers, watch, extra_trainings=int(reference is not None))
     lab = Lab(problem, config, run, run_key(problem, config), executor, watch, meter)
     rows: list[dict[str, Any]] = []
     stages: list[Stage] = []
 
-    def finished(stage: Stage) -> None:
-        rows.append(_row(stage, _examine(stage, exam, config), split))
+    def finished(stage: Stage, labels: int) -> None:
+        rows.append(_row(stage, _examine(stage, exam, config), labels, len(split.val)))
         run.write_rows("results.csv", rows)
         watch.say(_line(rows[-1], stage))
 
     try:
         for stage in placl(lab):
-            finished(stage)
+            finished(stage, len(problem.labelled))
             stages.append(stage)
         if reference is not None:
-            finished(train_stage(lab, FULL, reference, None))
+            finished(train_stage(lab, FULL, reference, None), len(reference.labelled))
     finally:
         executor.close()
     best = stages[-1] if config.rounds.keep == "last" else max(stages, key=lambda stage: stage.val.value)
@@ -98,9 +102,9 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     return Result(out, rows, best.name, time.monotonic() - start)
 
 
-def _draw(dataset: Dataset, config: Config, run: RunFolder) -> Split:
+def _draw(dataset: Dataset, config: Config) -> Split:
     settings = config.data
-    split = draw_split(
+    return draw_split(
         dataset.pool,
         dataset.source,
         label_fraction=settings.label_fraction,
@@ -108,8 +112,13 @@ def _draw(dataset: Dataset, config: Config, run: RunFolder) -> Split:
         test_fraction=settings.test_fraction,
         seed=settings.split_seed,
     )
-    run.keep_split(split)
-    return split
+
+
+def _check_networks(config: Config, keypoints: int) -> None:
+    """Make each network once, so that a wrong name or weights file is refused before anything is written."""
+    models = {settings.model: settings for settings in (config, config.proxied())}
+    for settings in models.values():
+        fresh_network(settings, keypoints, 0, torch.device("cpu"))
 
 
 def run_key(problem: Problem, config: Config) -> str:
@@ -125,10 +134,11 @@ def run_key(problem: Problem, config: Config) -> str:
     )
 
 
-def _reference(pool: Pool, split: Split) -> TrainingSet:
-    """Every training label there is, also those taken off the unlabelled instances."""
+def _reference(pool: Pool, split: Split) -> TrainingSet | None:
+    """Every training label there is, also those taken off the unlabelled instances; None where there are no more."""
     everyone = take_ids(pool, split.labelled + split.half_1 + split.half_2)
-    return TrainingSet(everyone.take(everyone.labelled))
+    everyone = everyone.take(everyone.labelled)
+    return TrainingSet(everyone) if set(everyone.ids) - set(split.labelled) else None
 
 
 def _examine(stage: Stage, exam: Pool, config: Config) -> Score | None:
@@ -138,15 +148,14 @@ def _examine(stage: Stage, exam: Pool, config: Config) -> Score | None:
         return score(label(stage.net, exam, config), exam, config.reward)
 
 
-def _row(stage: Stage, test: Score | None, split: Split) -> dict[str, Any]:
-    used = len(split.labelled) if stage.name != FULL else len(split.labelled) + len(split.half_1) + len(split.half_2)
+def _row(stage: Stage, test: Score | None, labels: int, val_labels: int) -> dict[str, Any]:
     return {
         "stage": stage.name,
         "metric": stage.val.metric,
         "val": round(stage.val.value, 4),
         "test": round(test.value, 4) if test else None,
-        "labels": used,
-        "val_labels": len(split.val),
+        "labels": labels,
+        "val_labels": val_labels,
         "selected": round(float(np.mean(stage.selected)), 4) if stage.curriculum else None,
         "images": stage.images,
         "seconds": round(stage.seconds, 1),

@@ -29,6 +29,7 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
 
 
 class Section(BaseModel):
@@ -54,7 +55,7 @@ class Data(Section):
     test_fraction: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0, description="share of the labelled instances kept for the test score, where `test` names no file"
     )
-    split_seed: int = Field(0, description="draws labelled, val, test and the two unlabelled halves")
+    split_seed: Seed = Field(0, description="draws labelled, val, test and the two unlabelled halves")
     context: Positive = Field(1.25, description="side of the network's view over the longest side of the box")
     margin: Annotated[float, Field(ge=1, le=3)] = Field(
         1.25, description="side of the stored crop over the view: room for rotation, scaling and shifting"
@@ -204,7 +205,7 @@ class Config(Section):
     """A whole training."""
 
     preset: Literal["cpu", "fast", "paper"] = Field("cpu", description="what the other keys start from")
-    seed: int = Field(0, description="of everything random but the split")
+    seed: Seed = Field(0, description="of everything random but the split")
     data: Data = Data()
     model: Model = Model()
     augment: Augment = Augment()
@@ -302,7 +303,8 @@ def _read_yaml(file: Path) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise InputError(f"{file}: must be a mapping of keys to values, as in placl/presets/cpu.yaml.")
-    return content
+    # A section whose keys are all commented out reads as null.
+    return {key: {} if value is None and key in _sections() else value for key, value in content.items()}
 
 
 def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:
@@ -345,6 +347,10 @@ def _explain(error: ValidationError) -> str:
         hint = f'Did you mean "{near[0]}"?' if near else f"Known: {', '.join(valid)}."
         return f'"{problem["input"]}" is not a value of {key}. {hint}'
     return f"{key} = {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}."
+
+
+def _sections() -> set[str]:
+    return {key.rpartition(".")[0] for key in _known_keys()}
 
 
 def _known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:

@@ -35,10 +35,12 @@ class Meter:
         self.training = _images(config, len(problem.labelled) + pseudo) / (
             1 + CORE_SPEEDUP * (config.execute.final_threads - 1)
         )
-        self.candidate = pixels * folds * _images(proxy, len(problem.labelled) + pseudo) / workers
+        asked_of = min(pseudo, config.proxy.images or pseudo)
+        self.candidate = pixels * folds * _images(proxy, len(problem.labelled) + asked_of) / workers
         rounds = config.rounds.count
         asked = {"manual": 5}.get(config.search.searcher, config.search.steps * config.search.samples)
-        trainings = 1 + rounds + (config.rounds.finish == "both" and rounds > 0) + extra_trainings
+        finishing = config.rounds.finish == "both" and config.rounds.cross_training and rounds > 0
+        trainings = 1 + rounds + finishing + extra_trainings
         self.total = trainings * self.training + rounds * asked * self.candidate
         self.done = 0.0
         self.watch = watch

@@ -17,7 +17,7 @@ from placl.config import Config
 from placl.curriculum.curriculum import Curriculum, constant
 from placl.curriculum.searcher import make_searcher
 from placl.data.pool import Pool, concatenate
-from placl.data.splits import Problem
+from placl.data.splits import Problem, fingerprint
 from placl.errors import InputError, MachineError
 from placl.lab import Lab
 from placl.learn.inner_loop import TrainingSet, fresh_network, inner_loop, pick_device, thread_count
@@ -103,7 +103,8 @@ def train_stage(lab: Lab, name: str, data: TrainingSet, curriculum: Curriculum |
     config = lab.config
     model = data.pseudo.model if data.pseudo is not None else None
     thresholds = curriculum.thresholds if curriculum is not None else None
-    key = key_of(unit="training", name=name, run=lab.key, labels=model, curriculum=thresholds)
+    known = fingerprint(data.labelled)  # the yardstick's labels are not the run's
+    key = key_of(unit="training", name=name, run=lab.key, known=known, labels=model, curriculum=thresholds)
     done = lab.run.journal.get(key)
     state = lab.run.network_state(name, done["sha256"]) if done else None
     if done and state is not None:
@@ -158,5 +159,7 @@ def check(problem: Problem, config: Config) -> None:
         raise InputError("no unlabelled image: name a folder with --unlabeled, or set rounds.count=0 to train without.")
     if config.rounds.count > 1 and config.rounds.cross_training and not len(problem.halves[1]):
         raise InputError("one unlabelled instance makes no two halves: add more or set rounds.cross_training=false.")
+    if config.rounds.keep == "best" and not problem.val.labelled.any():
+        raise InputError("rounds.keep=best: there is no validation set to tell the best. Use rounds.keep=last.")
     if config.execute.device == "cuda" and not torch.cuda.is_available():
         raise InputError("execute.device=cuda: this machine has no CUDA device. Use execute.device=cpu.")

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placl.learn.losses import LossKind, confidence, heatmap_loss
+from placl.learn.losses import LossKind, answer, heatmap_loss
 
 KINDS: list[LossKind] = ["mse", "bce"]
 
@@ -90,15 +90,13 @@ def test_the_minimum_is_at_the_target() -> None:
     assert logits.grad is not None and logits.grad.abs().max().item() < 1e-6
 
 
-def test_confidence_is_sigmoid_or_clamp() -> None:
+def test_the_answer_is_a_probability_or_the_output_itself() -> None:
     raw = torch.tensor([[[[-2.0, 0.0], [0.25, 3.0]]]])
-    assert confidence("mse", raw).flatten().tolist() == [0.0, 0.0, 0.25, 1.0]
-    assert confidence("bce", raw).flatten().tolist() == pytest.approx(
-        [1 / (1 + math.exp(-x)) for x in (-2, 0, 0.25, 3)]
-    )
+    assert answer("mse", raw) is raw  # not clamped: a flattened peak would move the argmax
+    assert answer("bce", raw).flatten().tolist() == pytest.approx([1 / (1 + math.exp(-x)) for x in (-2, 0, 0.25, 3)])
 
 
-@pytest.mark.parametrize("call", [lambda k, x: heatmap_loss(k, x, x, x[..., 0, 0]), confidence])
+@pytest.mark.parametrize("call", [lambda k, x: heatmap_loss(k, x, x, x[..., 0, 0]), answer])
 def test_an_unknown_kind_is_refused(call: Callable[..., torch.Tensor]) -> None:
     with pytest.raises(ValueError, match="mse or bce, got 'l1'"):
         call("l1", torch.zeros(1, 1, 2, 2))

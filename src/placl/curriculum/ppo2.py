@@ -61,26 +61,30 @@ class PPO2:
         """Climb J(mu) (Eq. 4) on the last samples."""
         xi = torch.as_tensor(rewards, dtype=torch.float64)
         self._remember(xi)
-        advantage = (xi - xi.mean())[:, None]  # xi tilde
+        log_ratio = self.climb((xi - xi.mean())[:, None])  # xi tilde
+        ratio = torch.exp(log_ratio)
+        return {
+            "reward_mean": float(xi.mean()),
+            "reward_std": float(xi.std(correction=0)),
+            "reward_max": float(xi.max()),
+            "clip_fraction": float(((ratio - 1).abs() > self.settings.clip).double().mean()),
+            "approx_kl": float((ratio - 1 - log_ratio).mean()),
+        }
+
+    def climb(self, advantage: Tensor) -> Tensor:
+        """The updates on one step's samples, whose advantage is (M, 1); returns (M, N_G) log pi_mu - log pi_mu_t."""
         old = self.log_policy().detach()
-        clip = self.settings.clip
         for _ in range(self.settings.updates):
-            ratio = torch.exp(self.log_policy() - old)
-            clipped = ratio.clamp(1 - clip, 1 + clip)
-            objective = torch.minimum(ratio * advantage, clipped * advantage).mean()
             self.optimizer.zero_grad()
-            torch.autograd.backward(-objective)
+            torch.autograd.backward(-self.objective(advantage, old))
             self.optimizer.step()
-        with torch.no_grad():
-            log_ratio = self.log_policy() - old
-            ratio = torch.exp(log_ratio)
-            return {
-                "reward_mean": float(xi.mean()),
-                "reward_std": float(xi.std(correction=0)),
-                "reward_max": float(xi.max()),
-                "clip_fraction": float(((ratio - 1).abs() > clip).double().mean()),
-                "approx_kl": float((ratio - 1 - log_ratio).mean()),
-            }
+        return self.log_policy().detach() - old
+
+    def objective(self, advantage: Tensor, old: Tensor) -> Tensor:
+        """J(mu), Eq. 4, with ratio and clip per dimension; ``old`` is log pi_mu_t."""
+        ratio = torch.exp(self.log_policy() - old)
+        clipped = ratio.clamp(1 - self.settings.clip, 1 + self.settings.clip)
+        return torch.minimum(ratio * advantage, clipped * advantage).mean()
 
     def _remember(self, xi: Tensor) -> None:
         self.history.append((float(xi.mean()), self.curriculum(self.mu.detach())))

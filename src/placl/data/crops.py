@@ -97,15 +97,31 @@ def build_pool(
     skipped = [f"{instances.images[image]}: {reason}" for image, reason in index.unreadable.items()]
     if not len(kept):
         raise InputError(f"none of the {len(skipped)} images can be read, first {skipped[0]}. Replace the files.")
-    boxes = _whole_where_nan(instances.boxes[kept], index.sizes[instances.image_index[kept]])
-    maps = crop_maps(boxes, view=view, context=context, size=size)
+    return make_pool(instances, kept, index.sizes, crops, kept, view=view, context=context), skipped
+
+
+def make_pool(
+    instances: Instances,
+    kept: np.ndarray,  # (N,) which of the instances
+    sizes: np.ndarray,  # (M, 2) width and height of the images
+    crops: np.ndarray,  # (R, S, S, 3)
+    rows: np.ndarray,  # (N,) where the crops of those instances are
+    *,
+    view: int,
+    context: float,
+) -> Pool:
+    """The kept instances with their keypoints in crop pixels, once their crops are there."""
+    if instances.skeleton is None:
+        raise ValueError("instances without a skeleton make no pool")
+    boxes = whole_where_nan(instances.boxes[kept], sizes[instances.image_index[kept]])
+    maps = crop_maps(boxes, view=view, context=context, size=crops.shape[1])
     visibility = instances.visibility[kept]
     points = (instances.keypoints[kept] - maps[:, None, 1:]) / maps[:, None, :1]
     area = instances.area[kept]
-    pool = Pool(
+    return Pool(
         skeleton=instances.skeleton,
         crops=crops,
-        rows=kept.astype(np.int64),
+        rows=rows.astype(np.int64),
         keypoints=np.where(visibility[..., None] > UNLABELLED, points, 0).astype(np.float32),
         visibility=visibility,
         length=np.full(len(kept), view / context, np.float32),
@@ -114,7 +130,6 @@ def build_pool(
         ids=tuple(instances.ids[i] for i in kept),
         view=float(view),
     )
-    return pool, skipped
 
 
 def crop_size(view: int, margin: float) -> int:
@@ -305,14 +320,15 @@ def _crop(crops: Path, maps: Callable[[np.ndarray], np.ndarray], tasks: list[_Ta
             results.append((task.image, (0, 0), str(error)))
             continue
         height, width = image.shape[:2]
-        boxes = _whole_where_nan(task.boxes, np.array([[width, height]]))
+        boxes = whole_where_nan(task.boxes, np.array([[width, height]]))
         for row, to_image in zip(task.rows, maps(boxes), strict=True):
             pixels[row] = cut(image, to_image, pixels.shape[1])
         results.append((task.image, (width, height), ""))
     return results
 
 
-def _whole_where_nan(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def whole_where_nan(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(N, 4) boxes, those of whole images filled in from the images' sizes (N or 1, 2)."""
     return np.where(np.isnan(boxes), np.concatenate([np.zeros_like(sizes), sizes], axis=1), boxes)
 
 

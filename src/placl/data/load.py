@@ -51,9 +51,12 @@ def load_dataset(
         found = read_unlabelled(path, settings)
         rest = _without(found, set(taken))
         if len(rest) < len(found):
-            notes.append(f"{path}: {len(found) - len(rest)} instances are of labelled, val or test images; left out.")
+            notes.append(f"{path}: {len(found) - len(rest)} instances are of images that other files name; left out.")
         sources.append(("unlabelled", rest))
-    skeleton = next(s.skeleton for _, s in sources if s.skeleton is not None)
+        taken |= dict.fromkeys((image.resolve() for image in rest.images), "unlabelled")
+    skeleton = next((s.skeleton for _, s in sources if s.skeleton is not None), None)
+    if skeleton is None:
+        raise InputError(f"{settings.labeled[0]}: no annotation has keypoints. Name a file that has labels.")
     instances = join([found.with_skeleton(skeleton) for _, found in sources])
     role_of = np.concatenate([np.full(len(found), role, dtype="<U10") for role, found in sources])
     pool, skipped = build_pool(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,14 @@ class Pool:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if isinstance(state["crops"], Path):
-            state["crops"] = np.load(state["crops"], mmap_mode="r")
+            state["crops"] = _shared_map(state["crops"])
         self.__dict__.update(state)
+
+
+@lru_cache(maxsize=8)
+def _shared_map(path: Path) -> np.ndarray:
+    """One map per file and process: pools that shared their crops still do after a journey, and can be joined."""
+    return np.asanyarray(np.load(path, mmap_mode="r"))
 
 
 def concatenate(pools: list[Pool]) -> Pool:

@@ -56,16 +56,18 @@ class Skeleton:
 def flip_pairs_by_name(keypoints: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
     """Pairs whose names differ only in left/right, e.g. ``left_eye``/``right_eye``, ``L_paw``/``R_paw``."""
     index = {name.lower(): i for i, name in enumerate(keypoints)}
-    pairs = []
-    for name, i in index.items():
-        for left, right in (("left", "right"), ("l_", "r_"), ("_l", "_r"), ("l-", "r-"), ("-l", "-r")):
+    pairs: list[tuple[int, int]] = []
+    paired: set[int] = set()  # left_wing_l could pair with right_wing_l and with left_wing_r: the first way holds
+    for left, right in (("left", "right"), ("l_", "r_"), ("_l", "_r"), ("l-", "r-"), ("-l", "-r")):
+        for name, i in index.items():
             if left == "left":
                 mirrored = name.replace(left, right)
             elif left.startswith(("_", "-")):
                 mirrored = name[: -len(left)] + right if name.endswith(left) else name
             else:
                 mirrored = right + name[len(left) :] if name.startswith(left) else name
-            if mirrored != name and mirrored in index:
-                pairs.append((i, index[mirrored]))
-                break
+            other = index.get(mirrored, i)
+            if other != i and not {i, other} & paired:
+                pairs.append((i, other))
+                paired |= {i, other}
     return tuple(sorted(pairs))

@@ -54,7 +54,11 @@ def draw_split(
     test_fraction: float,
     seed: int,
 ) -> Split:
-    """Divide a pool. Instances that share an image (the id before '#') never fall on both sides of a division."""
+    """Divide a pool. Instances that share an image (the id before '#') never fall on both sides of a division.
+
+    Where the validation or test set is drawn here, unlabelled instances on its images have no part to be in and are
+    left out.
+    """
     random = np.random.default_rng([seed, 1])
     train = _shuffled_by_image(pool, np.flatnonzero(source == "labelled"), random)
     val: list[int] = np.flatnonzero(source == "val").tolist()
@@ -64,8 +68,10 @@ def draw_split(
     if not val and val_fraction > 0:
         val, train = _cut(pool, train, round(val_fraction * len(train)))
     labelled, hidden = _cut(pool, train, max(1, round(label_fraction * len(train))) if train else 0)
-    unlabelled = _shuffled_by_image(pool, np.concatenate([hidden, np.flatnonzero(source == "unlabelled")]), random)
-    half_1, half_2 = _cut(pool, unlabelled, -(-len(unlabelled) // 2))
+    exam = {image_of(pool.ids[i]) for i in val + test}
+    plain = [int(i) for i in np.flatnonzero(source == "unlabelled") if image_of(pool.ids[i]) not in exam]
+    unlabelled = _shuffled_by_image(pool, np.array(hidden + plain), random)
+    half_1, half_2 = _halves(pool, unlabelled)
 
     def ids(index: list[int]) -> tuple[str, ...]:
         return tuple(pool.ids[int(i)] for i in index)
@@ -73,22 +79,30 @@ def draw_split(
     return Split(ids(labelled), ids(half_1), ids(half_2), ids(val), ids(test))
 
 
-def _image_of(instance_id: str) -> str:
+def image_of(instance_id: str) -> str:
     return instance_id.rpartition("#")[0] or instance_id
 
 
 def _shuffled_by_image(pool: Pool, index: np.ndarray, random: np.random.Generator) -> list[int]:
     images: dict[str, list[int]] = {}
     for i in index.astype(int):
-        images.setdefault(_image_of(pool.ids[i]), []).append(int(i))
+        images.setdefault(image_of(pool.ids[i]), []).append(int(i))
     names = list(images)
     return [i for n in random.permutation(len(names)) for i in images[names[int(n)]]]
 
 
 def _cut(pool: Pool, index: list[int], count: int) -> tuple[list[int], list[int]]:
     """The first ``count`` instances, and more until an image is complete; and the rest."""
-    while 0 < count < len(index) and _image_of(pool.ids[index[count - 1]]) == _image_of(pool.ids[index[count]]):
+    while 0 < count < len(index) and image_of(pool.ids[index[count - 1]]) == image_of(pool.ids[index[count]]):
         count += 1
+    return index[:count], index[count:]
+
+
+def _halves(pool: Pool, index: list[int]) -> tuple[list[int], list[int]]:
+    """Cut between two images, as near to the middle as there is a place, in the middle's second half if in doubt."""
+    images = [image_of(pool.ids[i]) for i in index]
+    places = [n for n in range(1, len(index)) if images[n - 1] != images[n]] or [len(index)]
+    count = min(places, key=lambda n: (abs(2 * n - len(index)), -n))
     return index[:count], index[count:]
 
 
@@ -132,9 +146,11 @@ def take_ids(pool: Pool, ids: tuple[str, ...]) -> Pool:
 
 def fingerprint(pool: Pool) -> str:
     """A hash of what a pool says (ids, labels, geometry) and of its crops, or of the cache that they are in."""
-    digest = hashlib.sha256(json.dumps([pool.skeleton.keypoints, pool.skeleton.flip_pairs, pool.view]).encode())
+    skeleton = pool.skeleton
+    told = [skeleton.keypoints, skeleton.flip_pairs, skeleton.sigmas, pool.view]
+    digest = hashlib.sha256(json.dumps(told).encode())
     digest.update("\n".join(pool.ids).encode())
-    for array in (pool.keypoints, pool.visibility, pool.length, pool.to_image):
+    for array in (pool.keypoints, pool.visibility, pool.length, pool.area, pool.to_image):
         digest.update(np.ascontiguousarray(array).tobytes())
     if isinstance(pool.crops, np.memmap):  # a cache, whose folder is named by a hash of what made it
         digest.update(Path(str(pool.crops.filename)).parent.name.encode())

@@ -15,6 +15,7 @@ import numpy as np
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
+from placl.data.splits import image_of
 from placl.learn.inner_loop import TrainingSet, inner_loop, thread_count
 from placl.learn.label import label
 from placl.learn.score import score
@@ -88,11 +89,12 @@ def _train_and_score(
 
 
 def _folds(task: Task) -> list[tuple[TrainingSet, Pool]]:
-    """Each labelled instance is held out once; the folds are the same for every candidate."""
+    """Each labelled instance is held out once, with all of its image; the folds are the same for every candidate."""
     labelled = task.data.labelled
-    order = np.random.default_rng([task.config.seed, 5]).permutation(len(labelled))
+    images, image = np.unique([image_of(name) for name in labelled.ids], return_inverse=True)
+    order = np.random.default_rng([task.config.seed, 5]).permutation(len(images))
     folds = []
     for part in np.array_split(order, task.config.reward.folds):
-        rest = np.setdiff1d(order, part)
-        folds.append((replace(task.data, labelled=labelled.take(rest)), labelled.take(part)))
+        held_out = np.isin(image, part)
+        folds.append((replace(task.data, labelled=labelled.take(~held_out)), labelled.take(held_out)))
     return folds

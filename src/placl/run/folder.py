@@ -31,29 +31,18 @@ from placl.version import VERSION
 class RunFolder:
     def __init__(self, path: Path, config: Config) -> None:
         """Make the folder, or open it to carry on; a folder of another configuration is refused."""
+        refuse_foreign(path, config)
         self.path = path
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path}: is a file. Name a folder for the run with --out.")
-        kept = path / "config.yaml"
-        if kept.exists():
-            differ = configuration.differences(read_config(path), config)
-            if differ:
-                raise InputError(
-                    f"{path}: was made with another configuration ({'; '.join(differ)}). "
-                    "Use the same one to carry on, or another --out."
-                )
-        elif path.exists() and any(path.iterdir()):
-            raise InputError(f"{path}: is not empty and not a run. Name another folder with --out.")
         with disk_errors(path):
             path.mkdir(parents=True, exist_ok=True)
-        if not kept.exists():
-            write_atomic(kept, configuration.dump(config))
+        if not (path / "config.yaml").exists():
+            write_atomic(path / "config.yaml", configuration.dump(config))
+        if not (path / "environment.json").exists():
             write_atomic(path / "environment.json", json.dumps(environment(), indent=2) + "\n")
         self.journal = Journal(path / "journal.jsonl")
 
     def split(self) -> Split | None:
-        file = self.path / "split.json"
-        return Split.from_json(file.read_text()) if file.exists() else None
+        return read_split(self.path)
 
     def keep_split(self, split: Split) -> None:
         write_atomic(self.path / "split.json", split.to_json())
@@ -96,6 +85,30 @@ class RunFolder:
 
     def write_rows(self, name: str, rows: list[dict[str, Any]]) -> None:
         write_csv(self.path / name, rows)
+
+
+def refuse_foreign(path: Path, config: Config) -> None:
+    """Refuse what cannot become, or is not, the run of this configuration. Nothing is written."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: is a file. Name a folder for the run with --out.")
+    for parent in path.parents:
+        if parent.exists() and not parent.is_dir():
+            raise InputError(f"{path}: {parent} is a file. Name another folder for the run with --out.")
+    if (path / "config.yaml").exists():
+        differ = configuration.differences(read_config(path), config)
+        if differ:
+            raise InputError(
+                f"{path}: was made with another configuration ({'; '.join(differ)}). "
+                "Use the same one to carry on, or another --out."
+            )
+    elif path.exists() and any(path.iterdir()):
+        raise InputError(f"{path}: is not empty and not a run. Name another folder with --out.")
+
+
+def read_split(path: Path) -> Split | None:
+    """The split that a run folder was made with, once it is drawn."""
+    file = path / "split.json"
+    return Split.from_json(file.read_text()) if file.exists() else None
 
 
 def read_config(path: Path) -> Config:

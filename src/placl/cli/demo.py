@@ -1,0 +1,82 @@
+"""``placl demo``: the whole method on animals drawn by code, against few and against all labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from placl.cli import options
+from placl.cli.output import number, print_json, print_table, share
+from placl.cli.progress import open_watch
+from placl.errors import InputError
+
+if TYPE_CHECKING:
+    from placl.api import Result
+
+
+def demo(
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Keys of the configuration to change.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The run folder, new or to carry on.")] = Path(
+        "runs/demo"
+    ),
+    seed: Annotated[int, typer.Option("--seed", help="Of everything random.")] = 0,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """See it work on animals drawn by code.
+
+    Trains with 5 % of the labels, with PLACL and with all labels, and tells how much of the gap PLACL closes.
+    """
+    from placl.cli.train import split_settings
+
+    file, overrides = split_settings(settings or [])
+    if file is not None:
+        raise InputError(f"{file}: the demo has its own configuration. Set keys with key=value, or use placl train.")
+    with open_watch(quiet) as watch:
+        watch.say(f"run folder: {out}")
+        from placl.demo import run_demo
+
+        result = run_demo(out, seed=seed, watch=watch, overrides=overrides or None)
+    if json:
+        print_json(summary(result))
+    else:
+        show(result)
+
+
+def summary(result: Result) -> dict[str, Any]:
+    return {
+        **{name: {"pck": row["test"], "labels": row["labels"]} for name, row in _compared(result).items()},
+        "gap_recovered": result.gap_recovered,
+        "seconds": round(result.seconds, 1),
+        "run": result.run,
+    }
+
+
+def show(result: Result) -> None:
+    compared = _compared(result)
+    everything = max(row["labels"] for row in compared.values())
+    rows = [
+        (
+            f"{'PLACL' if name == 'placl' else 'supervised'}, {share(row['labels'] / everything)} of the labels",
+            number(row["test"]),
+            number(row["seconds"], 1),
+        )
+        for name, row in compared.items()
+    ]
+    print_table(("", f"test {compared['placl']['metric']}", "seconds"), rows)
+    print(f"{share(result.gap_recovered)} of the gap recovered in {result.seconds:.0f} s")
+    print(f"the model is in {result.run / 'best'}. Next: placl predict {result.run} IMAGE")
+
+
+def _compared(result: Result) -> dict[str, dict[str, Any]]:
+    """The rows of the table; an override may have switched the yardstick off."""
+    from placl.api import FULL
+
+    stages = {"supervised": "round_0", "placl": result.best, "full": FULL}
+    there = {row["stage"] for row in result.rows}
+    return {name: result.row(stage) for name, stage in stages.items() if stage in there}

@@ -1,0 +1,24 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error (also PLACL_DEBUG=1).")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a folder with a model.")]
+Images = Annotated[
+    Path | None, typer.Option("--images", metavar="DIR", help="Folder of the images; default: beside the file.")
+]
+Keypoints = Annotated[
+    str | None, typer.Option("--keypoints", metavar="A,B,...", help="Keypoint names, where the file has them wrong.")
+]
+
+
+def names(keypoints: str | None) -> tuple[str, ...] | None:
+    """``nose, tail`` -> ("nose", "tail")"""
+    return tuple(name.strip() for name in keypoints.split(",") if name.strip()) if keypoints else None

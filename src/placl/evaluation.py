@@ -1,0 +1,123 @@
+"""The score of a trained model on labelled instances: those of a COCO file, or the test split of its own run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placl import config as configuration
+from placl.config import Reward
+from placl.data.formats.coco import read_coco
+from placl.data.load import load_dataset
+from placl.data.pool import Pool
+from placl.data.splits import take_ids
+from placl.errors import InputError
+from placl.learn.inner_loop import thread_count
+from placl.learn.label import PseudoLabels, label
+from placl.learn.score import Score, score
+from placl.model import Model
+from placl.prediction import read_out
+from placl.run.folder import read_config, read_split
+from placl.watch import Silent, Watch
+
+
+def evaluate(
+    model: Model | Path | str,
+    annotations: Path | str | None = None,
+    *,
+    images: Path | str | None = None,
+    keypoints: tuple[str, ...] | None = None,
+    metric: str | None = None,
+    alpha: float | None = None,
+    watch: Watch | None = None,
+) -> Score:
+    """Score a model on a COCO keypoint file, or a run on its own test split.
+
+    The metric (``pck``, ``pck_auc`` or ``oks``) is that of the training unless another is named. ``images`` and
+    ``keypoints`` are the folder of the file's images and the names of its keypoints, where the defaults do not do.
+    """
+    return examine(
+        model, annotations, images=images, keypoints=keypoints, metric=metric, alpha=alpha, watch=watch or Silent()
+    )[0]
+
+
+def examine(
+    model: Model | Path | str,
+    annotations: Path | str | None,
+    *,
+    images: Path | str | None,
+    keypoints: tuple[str, ...] | None,
+    metric: str | None,
+    alpha: float | None,
+    watch: Watch,
+) -> tuple[Score, str]:
+    """:func:`evaluate`, and what the score was measured on."""
+    run = None if isinstance(model, Model) else Path(model)
+    model = model if isinstance(model, Model) else Model.from_dir(model)
+    settings = _metric(model.config.reward, metric, alpha)
+    if annotations is not None:
+        folder = Path(images) if images else None
+        predicted, truth = _on_file(model, Path(annotations), folder, keypoints, watch)
+        measured_on = str(annotations)
+    elif run is not None and (run / "config.yaml").is_file():
+        predicted, truth, name = _on_own_split(model, run, watch)
+        measured_on = f"{name} split of {run}"
+    else:
+        raise InputError("no labels to score on: name a COCO keypoint file.")
+    return score(predicted, truth, settings), measured_on
+
+
+def _metric(settings: Reward, metric: str | None, alpha: float | None) -> Reward:
+    wanted: dict[str, Any] = {"reward.metric": metric, "reward.alpha": alpha}
+    given = {key: value for key, value in wanted.items() if value is not None}
+    own = {f"reward.{key}": value for key, value in settings.model_dump().items()}
+    return configuration.load(None, own | given).reward
+
+
+def _on_file(
+    model: Model, file: Path, images: Path | None, keypoints: tuple[str, ...] | None, watch: Watch
+) -> tuple[PseudoLabels, Pool]:
+    instances = read_coco(file, images, keypoints=keypoints)
+    if not instances.labelled.any():
+        raise InputError(f"{file}: no labelled instance: no annotation has a keypoint with v > 0.")
+    assert instances.skeleton is not None
+    if instances.skeleton.keypoints != model.skeleton.keypoints:
+        raise InputError(
+            f"{file}: its keypoints are not the model's: {', '.join(instances.skeleton.keypoints)} against "
+            f"{', '.join(model.skeleton.keypoints)}. Pass --keypoints if only the names differ."
+        )
+    instances = instances.take(np.flatnonzero(instances.labelled))
+    reading = read_out(model, instances, lambda done, total: watch.progress("images", done, total, "predicting"))
+    for image, reason in reading.unreadable.items():
+        raise InputError(f"{image}: cannot be read as an image ({reason}). Remove it from {file} or replace the file.")
+    return reading.labels, reading.pool
+
+
+def _on_own_split(model: Model, run: Path, watch: Watch) -> tuple[PseudoLabels, Pool, str]:
+    config, split = read_config(run), read_split(run)
+    if not config.data.labeled or split is None:
+        raise InputError(f"{run}: its data are not in files. Name a labelled one: placl evaluate {run} ann.json.")
+    ids, name = (split.test, "test") if split.test else (split.val, "validation")
+    if not ids:
+        raise InputError(f"{run}: has neither test nor validation instances. Name a labelled file.")
+    if not split.test:
+        watch.say(f"{run}: has no test split. This is its validation split, which the search has seen.")
+    dataset = load_dataset(
+        config.data,
+        config.model.input_size,
+        workers=config.execute.workers or os.cpu_count() or 1,
+        on_progress=lambda done, total: watch.progress("images", done, total, "cropping"),
+    )
+    truth = take_ids(dataset.pool, ids)
+    with thread_count(config.execute.final_threads):  # to the bit what results.csv has
+        predicted = label(
+            model.net,
+            truth,
+            model.config,
+            model=model.sha256,
+            on_progress=lambda done, total: watch.progress("label", done, total, "predicting"),
+        )
+    return predicted, truth, name

@@ -1,0 +1,235 @@
+"""Predictions of a trained model on images, folders and COCO boxes. Nothing is cached: images are read as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placl.data.crops import UnreadableImageError, crop_maps, crop_size, cut, decode, make_pool, whole_where_nan
+from placl.data.formats.coco import read_boxes
+from placl.data.formats.folder import read_folder
+from placl.data.instances import Instances, plain_instances
+from placl.data.pool import Pool, concatenate
+from placl.errors import InputError
+from placl.learn.label import PseudoLabels, label
+from placl.model import Model
+from placl.run.files import write_atomic
+
+IMAGES_AT_ONCE = 64  # whose crops are in memory together
+
+OnProgress = Callable[[int, int], None]  # images done, of how many
+Identity = tuple[int | str, int | str, str]  # image id, category id, file name
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a model says about instances, in the order of the readable ones; ``pool`` has no crops any more."""
+
+    pool: Pool
+    labels: PseudoLabels
+    kept: np.ndarray  # (N,) which of the instances were readable
+    boxes: np.ndarray  # (N, 4)
+    unreadable: dict[Path, str]  # image -> reason
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """N instances in image pixels."""
+
+    keypoints: np.ndarray  # (N, K, 2) float64
+    confidence: np.ndarray  # (N, K) float32
+    boxes: np.ndarray  # (N, 4) float64 xywh
+    files: tuple[Path, ...]  # (N,) the image of each
+    names: tuple[str, ...]  # (N,) its file name as the source has it
+    image_ids: tuple[int | str, ...]  # (N,) from the COCO file, else counted from 1
+    category_ids: tuple[int | str, ...]  # (N,)
+    skipped: tuple[str, ...] = ()  # unreadable images and why, a line each
+
+    def __len__(self) -> int:
+        return len(self.keypoints)
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(N,) mean confidence of the keypoints."""
+        return np.asarray(self.confidence.mean(axis=1))
+
+    def to_coco(self) -> list[dict[str, Any]]:
+        """COCO keypoint results, as pycocotools' ``loadRes`` takes them; ``file_name`` is an extra."""
+        points = np.concatenate([np.round(self.keypoints, 3), np.round(self.confidence, 4)[..., None]], axis=2)
+        return [
+            {
+                "image_id": self.image_ids[i],
+                "category_id": self.category_ids[i],
+                "keypoints": [round(float(value), 4) for value in points[i].ravel()],
+                "score": round(float(self.scores[i]), 4),
+                "bbox": [round(float(value), 3) for value in self.boxes[i]],
+                "file_name": self.names[i],
+            }
+            for i in range(len(self))
+        ]
+
+    def save(self, path: Path) -> None:
+        write_atomic(path, json.dumps(self.to_coco()) + "\n")
+
+
+def predict(
+    model: Model | Path | str,
+    source: Path | str | Sequence[np.ndarray | Path | str],
+    boxes: Path | str | None = None,
+    *,
+    images: Path | str | None = None,
+    on_progress: OnProgress | None = None,
+) -> Predictions:
+    """Predict an image, a folder, the boxes of a COCO file (labels are not looked at), or a list of images.
+
+    ``boxes`` is a COCO file with boxes for the images of a folder; without it, an object fills each image.
+    ``images`` is the folder of a COCO source's images (default: its own).
+    """
+    model = model if isinstance(model, Model) else Model.from_dir(model)
+    if not isinstance(source, (str, Path)):
+        return predict_list(model, source, on_progress)
+    source = Path(source)
+    if source.suffix.lower() == ".json":
+        if boxes is not None:
+            raise InputError(f"{boxes}: {source} brings its own boxes. Leave one of them out.")
+        instances = read_boxes(source, Path(images) if images else source.parent)
+        return _predict_files(model, instances, _coco_ids(source), on_progress)
+    instances = read_folder(source, Path(boxes) if boxes else None)
+    ids = _coco_ids(Path(boxes)) if boxes else _counted_ids(instances)
+    return _predict_files(model, instances, ids, on_progress)
+
+
+def predict_list(
+    model: Model, images: Sequence[np.ndarray | Path | str], on_progress: OnProgress | None = None
+) -> Predictions:
+    """Whole images, from memory or from files."""
+    if not len(images):
+        raise InputError("no images to predict.")
+    arrays = {Path(f"array {i}"): _checked(i, image) for i, image in enumerate(images) if isinstance(image, np.ndarray)}
+    files = [Path(f"array {i}") if isinstance(image, np.ndarray) else Path(image) for i, image in enumerate(images)]
+    unique = {file: number for number, file in enumerate(dict.fromkeys(files))}
+    ids: dict[str, Identity] = {f"{file}#{i}": (i, 1, str(file)) for i, file in enumerate(files, start=1)}
+    instances = plain_instances(
+        images=tuple(unique),
+        ids=tuple(ids),
+        image_index=np.array([unique[file] for file in files], np.int64),
+        boxes=np.full((len(files), 4), np.nan),
+        area=np.full(len(files), np.nan, np.float32),
+    )
+
+    def pixels(file: Path) -> np.ndarray:
+        return arrays[file] if file in arrays else decode(file)
+
+    return _predict_files(model, instances, ids, on_progress, pixels)
+
+
+def _checked(number: int, image: np.ndarray) -> np.ndarray:
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
+        raise InputError(f"array {number}: is {image.dtype} of shape {image.shape}. Pass (H, W, 3) uint8 RGB arrays.")
+    return image
+
+
+def _coco_ids(path: Path) -> dict[str, Identity]:
+    """Instance id -> what COCO results repeat of it. The file has been read without complaint before."""
+    content = json.loads(path.read_bytes())
+    names = {image["id"]: image["file_name"] for image in content["images"]}
+    return {
+        f"{names[a['image_id']]}#{a['id']}": (a["image_id"], a.get("category_id", 1), names[a["image_id"]])
+        for a in content["annotations"]
+        if a.get("image_id") in names
+    }
+
+
+def _counted_ids(instances: Instances) -> dict[str, Identity]:
+    return {name: (number, 1, name) for number, name in enumerate(instances.ids, start=1)}
+
+
+def _predict_files(
+    model: Model,
+    instances: Instances,
+    ids: dict[str, Identity],
+    on_progress: OnProgress | None,
+    pixels: Callable[[Path], np.ndarray] = decode,
+) -> Predictions:
+    reading = read_out(model, instances, on_progress, pixels)
+    identities = [ids[name] for name in reading.pool.ids]
+    return Predictions(
+        keypoints=reading.pool.in_image(reading.labels.keypoints),
+        confidence=reading.labels.confidence,
+        boxes=reading.boxes,
+        files=tuple(instances.images[i] for i in instances.image_index[reading.kept]),
+        names=tuple(name for _, _, name in identities),
+        image_ids=tuple(image for image, _, _ in identities),
+        category_ids=tuple(category for _, category, _ in identities),
+        skipped=tuple(f"{file}: {reason}" for file, reason in reading.unreadable.items()),
+    )
+
+
+def read_out(
+    model: Model,
+    instances: Instances,
+    on_progress: OnProgress | None = None,
+    pixels: Callable[[Path], np.ndarray] = decode,
+) -> Reading:
+    """Cut the instances out of their images, some images at a time, and ask the network."""
+    instances = instances.with_skeleton(model.skeleton)
+    rows_of = _rows_by_image(instances)
+    sizes = np.zeros((len(instances.images), 2), np.int64)
+    size = crop_size(model.config.model.input_size, model.config.data.margin)
+    nothing = np.zeros((1, size, size, 3), np.uint8)  # stands in for crops that have been read
+    pools, labels, kept, unreadable = [], [], [], {}
+    for start in range(0, len(rows_of), IMAGES_AT_ONCE):
+        crops, rows = [], []
+        for image in list(rows_of)[start : start + IMAGES_AT_ONCE]:
+            try:
+                picture = pixels(instances.images[image])
+            except UnreadableImageError as error:
+                unreadable[instances.images[image]] = str(error)
+                continue
+            sizes[image] = picture.shape[1], picture.shape[0]
+            crops += _crops(model, picture, instances.boxes[rows_of[image]], size)
+            rows += rows_of[image].tolist()
+        if rows:
+            index = np.array(rows)
+            pool = _pool(model, instances, index, sizes, np.stack(crops))
+            labels.append(label(model.net, pool, model.config, model=model.sha256))
+            pools.append(replace(pool, crops=nothing, rows=np.zeros(len(rows), np.int64)))
+            kept.append(index)
+        if on_progress:
+            on_progress(min(start + IMAGES_AT_ONCE, len(rows_of)), len(rows_of))
+    if not pools:
+        file, reason = next(iter(unreadable.items()))
+        raise InputError(f"{file}: {reason}. None of the {len(unreadable)} images can be read; replace the files.")
+    found = np.concatenate(kept)
+    order = np.argsort(found)
+    joined = PseudoLabels(
+        np.concatenate([part.keypoints for part in labels]),
+        np.concatenate([part.confidence for part in labels]),
+        model.sha256,
+    )
+    found = found[order]
+    boxes = whole_where_nan(instances.boxes[found], sizes[instances.image_index[found]])
+    return Reading(concatenate(pools).take(order), joined.take(order), found, boxes, unreadable)
+
+
+def _rows_by_image(instances: Instances) -> dict[int, np.ndarray]:
+    rows: dict[int, list[int]] = {}
+    for row, image in enumerate(instances.image_index.tolist()):
+        rows.setdefault(image, []).append(row)
+    return {image: np.array(found, np.int64) for image, found in sorted(rows.items())}
+
+
+def _crops(model: Model, picture: np.ndarray, boxes: np.ndarray, size: int) -> list[np.ndarray]:
+    boxes = whole_where_nan(boxes, np.array([picture.shape[1::-1]]))
+    view, context = model.config.model.input_size, model.config.data.context
+    return [cut(picture, to_image, size) for to_image in crop_maps(boxes, view=view, context=context, size=size)]
+
+
+def _pool(model: Model, instances: Instances, rows: np.ndarray, sizes: np.ndarray, crops: np.ndarray) -> Pool:
+    view, context = model.config.model.input_size, model.config.data.context
+    return make_pool(instances, rows, sizes, crops, np.arange(len(rows)), view=view, context=context)

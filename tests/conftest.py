@@ -1,0 +1,141 @@
+"""What many tests share: one CPU thread, a configuration that trains in a blink, animals of 32 px, a toy network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from placl import config as configuration
+from placl.config import Config
+from placl.data.load import Dataset
+from placl.data.pool import Pool
+from placl.data.splits import Problem
+from placl.data.synthetic import animals
+from placl.execute.executor import Executor
+from placl.execute.serial import SerialExecutor
+from placl.lab import Lab, Meter
+from placl.models import zoo
+from placl.run.folder import RunFolder
+from placl.watch import Silent, Watch
+
+MakeConfig = Callable[..., Config]
+MakeLab = Callable[..., Lab]
+
+TINY: dict[str, Any] = {
+    "model.input_size": 32,
+    "model.width": 0.5,
+    "augment.cutout": 1,
+    "train.epochs": 2,
+    "train.epoch": "steps",
+    "train.steps_per_epoch": 2,
+    "train.batch": 8,
+    "search.group_size": 1,
+    "search.steps": 2,
+    "search.samples": 2,
+    "search.updates": 5,
+    "proxy.val_images": None,
+    "proxy.epochs": None,
+    "proxy.steps_per_epoch": None,
+    "rounds.count": 2,
+    "rounds.finish": "both",
+    "rounds.keep": "last",
+    # Fresh networks are sure of nothing: on ranks, thresholds select something all the same.
+    "select.scale": "quantile",
+    "execute.where": "serial",
+    "execute.threads": 1,
+    "execute.final_threads": 1,
+    "execute.device": "cpu",
+}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny() -> MakeConfig:
+    """``tiny({"train.lr": 0.1})``: a configuration of 2 epochs of 2 steps, with overrides."""
+
+    def make(overrides: dict[str, Any] | None = None) -> Config:
+        return configuration.load(None, {**TINY, **(overrides or {})})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def pool() -> Pool:
+    """60 animals with labels."""
+    return animals(60, 0, size=32)
+
+
+@pytest.fixture(scope="session")
+def dataset(pool: Pool) -> Dataset:
+    """40 labelled (of which configurations use a part), 10 for validation and 10 for the test."""
+    return Dataset(pool, np.repeat(["labelled", "val", "test"], [40, 10, 10]), ())
+
+
+@pytest.fixture(scope="session")
+def problem(pool: Pool) -> Problem:
+    """16 labelled instances, two halves of 12 without labels, 20 for validation."""
+    part = [pool.take(index) for index in np.split(np.arange(60), [16, 28, 40])]
+    return Problem(part[0], (part[1].without_labels(), part[2].without_labels()), part[3])
+
+
+@pytest.fixture
+def make_lab(problem: Problem, tmp_path: Path) -> MakeLab:
+    def make(
+        config: Config,
+        out: str = "run",
+        executor: Executor | None = None,
+        watch: Watch | None = None,
+        on: Problem | None = None,
+    ) -> Lab:
+        given, watch = on or problem, watch or Silent()
+        meter = Meter(given, config, 1, watch)
+        return Lab(given, config, RunFolder(tmp_path / out, config), "key", executor or SerialExecutor(), watch, meter)
+
+    return make
+
+
+class OneConv(zoo.KeypointNet):
+    """The smallest network there is: one convolution from the image to heatmaps of a quarter of its side."""
+
+    stride = 4
+
+    def __init__(self, keypoints: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, keypoints, kernel_size=4, stride=4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        heatmaps: Tensor = self.conv(images)
+        return heatmaps
+
+
+@pytest.fixture
+def one_conv() -> Iterator[str]:
+    """The name of a registered toy network."""
+    name = "one_conv"
+    zoo.register(name)(lambda spec: OneConv(spec.keypoints))
+    yield name
+    del zoo._REGISTRY[name]
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared(repository: Path) -> Path:
+    """The folder beside the repository with the paper and real data; tests that need it are skipped without."""
+    folder = repository.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("../shared is not here")
+    return folder

@@ -1,0 +1,243 @@
+"""Random views: pixels and keypoints move together, left and right change places, draws depend on the seed alone."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from placl.config import Augment
+from placl.data.augment import (
+    DEVIATION,
+    MEAN,
+    augmented,
+    change_colour,
+    cut_out,
+    draw_views,
+    mirror_pairs,
+    move_keypoints,
+    normalise,
+    plain_view,
+    warp,
+)
+
+CROP, VIEW = 80, 64.0
+NOTHING = Augment(flip=0, rotate=0, scale=0, shift=0, colour=0, cutout=0)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def dot(x: float, y: float, width: float = 2.0, side: int = CROP) -> Tensor:
+    """(1, 1, side, side) a Gaussian at (x, y), pixel centres at integers."""
+    pixels = torch.arange(side, dtype=torch.float32)
+    along_x, along_y = (torch.exp(-((pixels - centre) ** 2) / (2 * width**2)) for centre in (x, y))
+    return (along_y[:, None] * along_x[None, :])[None, None]
+
+
+def centroid(image: Tensor) -> tuple[float, float]:
+    """x and y of the centre of mass of an (H, W) image."""
+    rows, columns = torch.arange(image.shape[0]), torch.arange(image.shape[1])
+    total = image.sum()
+    return float((image.sum(0) * columns).sum() / total), float((image.sum(1) * rows).sum() / total)
+
+
+def view_matrix(angle: float, zoom: float, shift: tuple[float, float], flip: bool, size: int) -> Tensor:
+    """(1, 2, 3) from pixels of the view to crop pixels, both from their centres, written out by hand."""
+    step = VIEW / size / zoom
+    cos, sin, sign = math.cos(angle) * step, math.sin(angle) * step, -1.0 if flip else 1.0
+    return torch.tensor([[[cos * sign, -sin, shift[0]], [sin * sign, cos, shift[1]]]])
+
+
+# --- geometry
+
+
+@settings(max_examples=60, deadline=None)
+@given(angle=st.floats(-math.pi, math.pi), zoom=st.floats(0.7, 1.4), dx=st.floats(-6, 6), dy=st.floats(-6, 6),
+       flip=st.booleans(), size=st.sampled_from([48, 64, 96]), x=st.floats(30, 50), y=st.floats(30, 50))  # fmt: skip
+def test_a_dot_lands_where_its_keypoint_does(
+    angle: float, zoom: float, dx: float, dy: float, flip: bool, size: int, x: float, y: float
+) -> None:
+    matrix = view_matrix(angle, zoom, (dx, dy), flip, size)
+    seen = warp(dot(x, y), matrix, size)[0, 0]
+    moved = move_keypoints(torch.tensor([[[x, y]]]), matrix, CROP, size)[0, 0]
+    assert seen.shape == (size, size)
+    assert centroid(seen) == pytest.approx(moved.tolist(), abs=0.05)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_drawn_views_move_pixels_and_keypoints_together(seed: int) -> None:
+    drawn = Augment(flip=0.5, rotate=180, rotate_share=0.8, scale=0.3, shift=0.05)
+    views = draw_views(4, drawn, VIEW, 64, seeded(seed))
+    seen = warp(dot(44, 33).expand(4, 1, CROP, CROP), views.matrix, 64)
+    moved = move_keypoints(torch.tensor([[[44.0, 33.0]]]).expand(4, 1, 2), views.matrix, CROP, 64)
+    for i in range(4):
+        assert centroid(seen[i, 0]) == pytest.approx(moved[i, 0].tolist(), abs=0.05)
+        handed = torch.linalg.det(views.matrix[i, :, :2]) > 0
+        assert bool(views.mirrored[i]) is not bool(handed)
+
+
+def test_a_quarter_turn_and_a_mirror_by_hand() -> None:
+    keypoint = torch.tensor([[[49.5, 39.5]]])  # ten pixels right of the crop's centre at 39.5
+    turned = move_keypoints(keypoint, view_matrix(math.pi / 2, 1, (0, 0), False, 64), CROP, 64)
+    assert turned[0, 0].tolist() == pytest.approx([31.5, 21.5], abs=1e-4)  # the view is turned, so the image turns back
+    mirrored = move_keypoints(keypoint, view_matrix(0, 1, (0, 0), True, 64), CROP, 64)
+    assert mirrored[0, 0].tolist() == pytest.approx([21.5, 31.5], abs=1e-4)
+    nearer = move_keypoints(keypoint, view_matrix(0, 2, (0, 0), False, 64), CROP, 64)
+    assert nearer[0, 0].tolist() == pytest.approx([51.5, 31.5], abs=1e-4)
+
+
+def test_resizing_maps_pixels_by_their_edges() -> None:
+    # x' = (x + 0.5) * s - 0.5, here from the view's corner at 8 of 80 and with s = 1/2.
+    matrix = view_matrix(0, 1, (0, 0), False, 32)
+    moved = move_keypoints(torch.tensor([[[20.0, 30.0]]]), matrix, CROP, 32)
+    assert moved[0, 0].tolist() == pytest.approx([(20 - 8 + 0.5) / 2 - 0.5, (30 - 8 + 0.5) / 2 - 0.5], abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [32, 64, 96])
+def test_the_plain_view_is_the_centre_of_the_crop(size: int) -> None:
+    seen = plain_view(dot(41.3, 36.7), VIEW, size)
+    assert seen.shape == (1, 1, size, size)
+    scale = size / VIEW
+    assert centroid(seen[0, 0]) == pytest.approx(((41.3 - 8 + 0.5) * scale - 0.5, (36.7 - 8 + 0.5) * scale - 0.5), abs=0.05)
+
+
+def test_nothing_to_resize_is_a_slice() -> None:
+    images = torch.rand(2, 3, CROP, CROP, generator=seeded())
+    assert torch.equal(plain_view(images, VIEW, 64), images[:, :, 8:72, 8:72])
+
+
+def test_what_lies_outside_the_crop_is_the_mean_colour() -> None:
+    seen = warp(torch.ones(1, 1, 8, 8), torch.tensor([[[1.0, 0, 8.0], [0, 1.0, 0]]]), 8)
+    assert seen.abs().max() == 0.0
+
+
+# --- drawing
+
+
+def test_views_stay_within_their_settings() -> None:
+    drawn = Augment(flip=0.3, rotate=30, rotate_share=0.6, scale=0.25, shift=0.1)
+    views = draw_views(4000, drawn, VIEW, 32, seeded())
+    linear = views.matrix[:, :, :2]
+    zoom = (VIEW / 32) / torch.linalg.det(linear).abs().sqrt()
+    angle = torch.rad2deg(torch.atan2(-linear[:, 0, 1], linear[:, 1, 1]))
+    shift = views.matrix[:, :, 2]
+    assert views.mirrored.float().mean() == pytest.approx(0.3, abs=0.03)
+    assert 0.75 <= zoom.min() <= 0.76
+    assert 1.24 <= zoom.max() <= 1.25
+    assert angle.abs().max() == pytest.approx(30, abs=0.2)
+    assert (angle.abs() > 1e-3).float().mean() == pytest.approx(0.6, abs=0.03)
+    assert shift.abs().max() == pytest.approx(6.4, abs=0.05)
+    assert shift.mean(0).abs().max() < 0.2
+
+
+def test_the_same_seed_draws_the_same_views_whatever_their_range() -> None:
+    narrow, wide = (draw_views(5, Augment(rotate=angle, rotate_share=1, flip=0), VIEW, 64, seeded()) for angle in (10, 20))
+    angle = [torch.atan2(-v.matrix[:, 0, 1], v.matrix[:, 1, 1]) for v in (narrow, wide)]
+    torch.testing.assert_close(2 * angle[0], angle[1])
+
+
+# --- colour and cut-out
+
+
+def test_colour_is_a_function_of_the_generator() -> None:
+    images = torch.randn(3, 3, 8, 8, generator=seeded(1))
+    one, same, other = (change_colour(images, 0.5, seeded(seed)) for seed in (2, 2, 3))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert change_colour(images, 0.0, seeded()) is images
+
+
+def test_colour_changes_each_channel_by_one_affine_map() -> None:
+    images = torch.randn(4, 3, 8, 8, generator=seeded(1))
+    changed = change_colour(images, 0.4, seeded(2))
+    for image, new in zip(images.flatten(0, 1).flatten(1), changed.flatten(0, 1).flatten(1), strict=True):
+        slope, offset = torch.linalg.lstsq(torch.stack([image, torch.ones(64)], 1), new[:, None]).solution[:, 0]
+        torch.testing.assert_close(new, slope * image + offset, atol=1e-4, rtol=0)
+        assert 0.6 * 0.8 <= slope <= 1.4 * 1.2  # contrast within 1 +- 0.4, gain within 1 +- 0.2
+
+
+def test_cut_out_pastes_grey_squares_of_bounded_size() -> None:
+    images = torch.ones(200, 3, 40, 40)
+    holes = cut_out(images, 1, 0.25, seeded()) == 0
+    assert torch.equal(holes[:, 0], holes[:, 1])
+    height, width = holes[:, 0].any(2).sum(1), holes[:, 0].any(1).sum(1)
+    assert torch.equal(holes[:, 0].sum((1, 2)), height * width)  # full rectangles
+    assert 9 <= height.max() <= 10
+    assert holes.float().mean() > 0.01
+    assert torch.equal(cut_out(images, 1, 0.25, seeded()) == 0, holes)
+    assert (cut_out(images, 4, 0.25, seeded()) == 0).sum() > holes.sum()
+    assert cut_out(images, 0, 0.25, seeded()) is images
+    assert cut_out(images, 3, 0.0, seeded()) is images
+
+
+# --- the whole
+
+
+def batch(seed: int = 0, count: int = 4) -> tuple[Tensor, Tensor, Tensor]:
+    generator = seeded(seed)
+    images = torch.randint(0, 256, (count, CROP, CROP, 3), dtype=torch.uint8, generator=generator)
+    return images, 16 + 48 * torch.rand(count, 4, 2, generator=generator), torch.rand(count, 4, generator=generator)
+
+
+def views_of(images: Tensor, keypoints: Tensor, weights: Tensor, settings: Augment, seed: int = 0, size: int = 64) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    return augmented(
+        images, keypoints, weights, settings=settings, view=VIEW, size=size,
+        flip_order=torch.tensor([0, 2, 1, 3]), generator=seeded(seed),
+    )  # fmt: skip
+
+
+def test_normalise_by_hand() -> None:
+    pixel = normalise(torch.tensor([[[[255, 0, 51]]]], dtype=torch.uint8))
+    expected = [(v - m) / d for v, m, d in zip((1.0, 0.0, 0.2), MEAN, DEVIATION, strict=True)]
+    assert pixel.shape == (1, 3, 1, 1)
+    assert pixel.flatten().tolist() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [32, 64])
+def test_without_augmentation_it_is_the_plain_view(size: int) -> None:
+    images, keypoints, weights = batch()
+    seen, moved, weight = views_of(images, keypoints, weights, NOTHING, size=size)
+    torch.testing.assert_close(seen, plain_view(normalise(images), VIEW, size), atol=1e-3, rtol=0)
+    torch.testing.assert_close(moved, (keypoints - 8 + 0.5) * (size / VIEW) - 0.5, atol=1e-4, rtol=0)
+    assert torch.equal(weight, weights)
+
+
+def test_a_mirror_swaps_pairs_of_keypoints_and_of_weights() -> None:
+    images, keypoints, weights = batch()
+    _, plain, _ = views_of(images, keypoints, weights, NOTHING)
+    seen, moved, weight = views_of(images, keypoints, weights, NOTHING.model_copy(update={"flip": 1.0}))
+    order = [0, 2, 1, 3]
+    expected = plain[:, order].clone()
+    expected[..., 0] = 63 - expected[..., 0]
+    torch.testing.assert_close(moved, expected, atol=1e-4, rtol=0)
+    assert torch.equal(weight, weights[:, order])
+    torch.testing.assert_close(seen, plain_view(normalise(images), VIEW, 64).flip(3), atol=1e-3, rtol=0)
+
+
+def test_only_mirrored_images_are_swapped() -> None:
+    values = torch.arange(8.0).view(2, 4)
+    swapped = mirror_pairs(values, torch.tensor([False, True]), torch.tensor([0, 2, 1, 3]))
+    assert swapped.tolist() == [[0, 1, 2, 3], [4, 6, 5, 7]]
+
+
+def test_draws_do_not_depend_on_what_is_in_the_images() -> None:
+    busy = Augment(flip=0.5, rotate=40, scale=0.3, shift=0.1, colour=0.4, cutout=2)
+    images, keypoints, weights = batch()
+    _, moved, weight = views_of(images, keypoints, weights, busy)
+    black, again, same = views_of(torch.zeros_like(images), keypoints, weights, busy)
+    assert torch.equal(moved, again)
+    assert torch.equal(weight, same)
+    # And neither do those of the next batch: the generators have moved on by the same amount.
+    generators = seeded(7), seeded(7)
+    for generator, content in zip(generators, (images, torch.zeros_like(images)), strict=True):
+        augmented(content, keypoints, weights, settings=busy, view=VIEW, size=64,
+                  flip_order=torch.arange(4), generator=generator)  # fmt: skip
+    assert torch.equal(generators[0].get_state(), generators[1].get_state())
+    assert black.shape == (4, 3, 64, 64)

@@ -1,0 +1,147 @@
+"""From the paths of a configuration to one pool: roles, images in two roles, and what a folder adds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from placl.config import Data
+from placl.data.load import Dataset, default_cache, load_dataset
+from placl.data.synthetic import write_animals
+from placl.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train/, val/ and more/, each with images/ and annotations.json of 4, 3 and 2 animals."""
+    folder = tmp_path_factory.mktemp("animals")
+    for seed, (name, count) in enumerate({"train": 4, "val": 3, "more": 2}.items()):
+        write_animals(folder / name, count, seed, size=48)
+    return folder
+
+
+def read(tmp_path: Path, **settings: object) -> Dataset:
+    return load_dataset(Data(cache=tmp_path / "cache", **settings), 32)
+
+
+def annotations(folder: Path, name: str) -> Path:
+    return folder / name / "annotations.json"
+
+
+def changed(file: Path, to: Path, **content: object) -> Path:
+    """A copy of an annotation file, beside its images, with other content."""
+    record = json.loads(file.read_text())
+    to.write_text(json.dumps({**record, **content}))
+    return to
+
+
+def test_every_file_gives_its_instances_their_role(drawn: Path, tmp_path: Path) -> None:
+    dataset = read(
+        tmp_path,
+        labeled=[annotations(drawn, "train")],
+        val=[annotations(drawn, "val")],
+        unlabeled=[drawn / "more" / "images"],
+    )
+    assert dataset.source.tolist() == ["labelled"] * 4 + ["val"] * 3 + ["unlabelled"] * 2
+    assert dataset.pool.labelled.tolist() == [True] * 7 + [False] * 2
+    assert dataset.pool.view == 32
+    assert dataset.notes == ()
+
+
+def test_the_labels_of_an_unlabelled_json_are_not_read(drawn: Path, tmp_path: Path) -> None:
+    dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[annotations(drawn, "more")])
+    hidden = dataset.source == "unlabelled"
+    assert hidden.sum() == 2
+    assert not dataset.pool.visibility[hidden].any()
+    assert not dataset.pool.keypoints[hidden].any()
+
+
+def test_a_labelled_files_instance_without_keypoints_is_unlabelled(drawn: Path, tmp_path: Path) -> None:
+    record = json.loads(annotations(drawn, "train").read_text())
+    record["annotations"][1]["keypoints"] = []
+    file = changed(annotations(drawn, "train"), drawn / "train" / "one_bare.json", **record)
+    assert read(tmp_path, labeled=[file]).source.tolist() == ["labelled", "unlabelled", "labelled", "labelled"]
+
+
+def test_images_that_other_files_name_are_left_out_of_a_folder(drawn: Path, tmp_path: Path) -> None:
+    dataset = read(
+        tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[drawn / "train" / "images", drawn / "more" / "images"]
+    )
+    assert Counter(dataset.source.tolist()) == {"labelled": 4, "unlabelled": 2}
+    assert dataset.notes == (f"{drawn / 'train' / 'images'}: 4 instances are of images that other files name; left out.",)
+
+
+def test_an_image_in_two_unlabelled_folders_counts_once(drawn: Path, tmp_path: Path) -> None:
+    # Twice, it could be in both halves, and cross-training would predict what it trained on.
+    folder = drawn / "more" / "images"
+    dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[folder, folder / "000000.jpg"])
+    assert Counter(dataset.source.tolist()) == {"labelled": 4, "unlabelled": 2}
+
+
+def test_an_image_has_one_role(drawn: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"000000\.jpg: is a labelled image and a val image\. An image has one role"):
+        read(tmp_path, labeled=[annotations(drawn, "train")], val=[annotations(drawn, "train")])
+
+
+def test_an_image_has_one_role_under_any_of_its_names(drawn: Path, tmp_path: Path) -> None:
+    (tmp_path / "images").symlink_to(drawn / "train" / "images")
+    shutil.copy(annotations(drawn, "train"), tmp_path)
+    with pytest.raises(InputError, match="is a labelled image and a test image"):
+        read(tmp_path, labeled=[annotations(drawn, "train")], test=[tmp_path / "annotations.json"])
+
+
+def test_no_label_at_all(drawn: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no labels: name a COCO keypoint file with --labeled or data\.labeled\."):
+        read(tmp_path, unlabeled=[drawn / "more" / "images"])
+    record = json.loads(annotations(drawn, "train").read_text())
+    for annotation in record["annotations"]:
+        annotation["keypoints"] = []
+    file = changed(annotations(drawn, "train"), drawn / "train" / "bare.json", **record)
+    with pytest.raises(InputError, match=r"bare\.json: no labelled instance"):
+        read(tmp_path, labeled=[file])
+
+
+def test_no_file_that_names_keypoints(drawn: Path, tmp_path: Path) -> None:
+    record = json.loads(annotations(drawn, "train").read_text())
+    for annotation in record["annotations"]:
+        del annotation["keypoints"]
+    file = changed(
+        annotations(drawn, "train"), drawn / "train" / "boxes.json", **{**record, "categories": [{"id": 1, "name": "cat"}]}
+    )
+    with pytest.raises(InputError, match=r"boxes\.json: no annotation has keypoints\."):
+        read(tmp_path, labeled=[file])
+
+
+def test_an_unreadable_unlabelled_image_is_skipped_and_named(drawn: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    shutil.copytree(drawn / "more" / "images", folder)
+    (folder / "broken.jpg").write_bytes(b"no picture")
+    dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[folder])
+    assert Counter(dataset.source.tolist()) == {"labelled": 4, "unlabelled": 2}
+    assert len(dataset.source) == len(dataset.pool)
+    (note,) = dataset.notes
+    assert note.startswith(f"{folder / 'broken.jpg'}: ")
+
+
+def test_two_files_of_one_name_keep_their_roles(drawn: Path, tmp_path: Path) -> None:
+    # All three sets call their images 000000.jpg and so on; ids are made unique, roles follow them.
+    dataset = read(tmp_path, labeled=[annotations(drawn, "train")], val=[annotations(drawn, "val")])
+    assert len(set(dataset.pool.ids)) == 7
+    alone = read(tmp_path, labeled=[annotations(drawn, "val")])
+    np.testing.assert_array_equal(dataset.pool.keypoints[dataset.source == "val"], alone.pool.keypoints)
+
+
+def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PLACL_CACHE", raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", "xdg")
+    assert default_cache() == Path("xdg/placl")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert default_cache() == Path.home() / ".cache" / "placl"
+    monkeypatch.setenv("PLACL_CACHE", "mine")
+    assert default_cache() == Path("mine")

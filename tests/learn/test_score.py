@@ -1,0 +1,58 @@
+"""The metric xi: the right one, on the right coordinates."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from placl.config import Reward
+from placl.data.pool import Pool
+from placl.learn.label import PseudoLabels
+from placl.learn.score import metric_name, score
+
+
+def off_by(pool: Pool, dx: float) -> PseudoLabels:
+    shift = np.array([dx, 0], np.float32)
+    return PseudoLabels(pool.keypoints + shift, np.ones(pool.visibility.shape, np.float32), "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (Reward(metric="pck", alpha=0.05), "PCK@0.05"),
+        (Reward(metric="pck_auc"), "PCK AUC"),
+        (Reward(metric="oks"), "OKS mAP"),
+    ],
+)
+def test_the_truth_scores_a_hundred_under_its_name(pool: Pool, settings: Reward, name: str) -> None:
+    found = score(off_by(pool, 0.0), pool, settings)
+    assert found.value == pytest.approx(100)
+    assert found.metric == metric_name(settings) == name
+    assert found.mean_error == 0.0
+    assert found.instances == 60
+    assert found.keypoints == (pool.visibility > 0).sum()
+
+
+def test_pck_counts_what_lies_within_alpha_lengths(pool: Pool) -> None:
+    length = float(pool.length[0])  # all animals have one
+    near, far = off_by(pool, 0.09 * length), off_by(pool, 0.115 * length)
+    assert score(near, pool, Reward(alpha=0.1)).value == 100
+    assert score(far, pool, Reward(alpha=0.1)).value == 0
+    assert score(far, pool, Reward(alpha=0.1)).mean_error == pytest.approx(0.115, rel=1e-4)
+    assert score(far, pool, Reward(metric="pck_auc")).value == pytest.approx(100 * 9 / 20)  # 0.12 to 0.20 of 0.01 to 0.20
+
+
+def test_a_keypoint_that_nobody_shows_has_no_score(pool: Pool) -> None:
+    truth = pool.take(np.arange(5))
+    truth.visibility[:, 3] = 0
+    assert score(off_by(truth, 0.0), truth, Reward()).per_keypoint[truth.skeleton.keypoints[3]] is None
+
+
+def test_nothing_to_score_is_not_a_number(pool: Pool) -> None:
+    for truth in (pool.without_labels(), pool.take(np.arange(0))):
+        found = score(off_by(truth, 0.0), truth, Reward())
+        assert math.isnan(found.value)
+        assert math.isnan(found.mean_error)
+        assert found.keypoints == 0

@@ -1,0 +1,74 @@
+"""Files that are whole or not there, and what is said when the disk is full."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placl.errors import MachineError
+from placl.run.files import write_atomic, write_csv
+
+
+def test_text_and_bytes_are_written_and_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "er" / "note.txt"
+    write_atomic(file, "één")
+    assert file.read_text(encoding="utf-8") == "één"
+    write_atomic(file, b"\x00\x01")
+    assert file.read_bytes() == b"\x00\x01"
+    assert os.listdir(file.parent) == ["note.txt"]
+
+
+@pytest.mark.parametrize("broken", ["fsync", "replace"])
+def test_what_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    file = tmp_path / "note.txt"
+    write_atomic(file, "old")
+
+    def fail(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, broken, fail)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomic(file, "new")
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["note.txt"]
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (errno.ENOSPC, r"note\.txt: no space left on the disk\. Free some and run the same command again\."),
+        (errno.EDQUOT, r"note\.txt: no space left on the disk"),
+        (errno.EROFS, r"note\.txt: cannot be written \(Read-only file system\)\."),
+        (errno.EACCES, r"note\.txt: cannot be written \(Permission denied\)\."),
+    ],
+)
+def test_a_full_or_closed_disk_is_the_machines_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, message: str
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(MachineError, match=message):
+        write_atomic(tmp_path / "note.txt", "new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        write_atomic(tmp_path / "file" / "note.txt", "new")
+
+
+def test_rows_of_several_kinds_share_a_table(tmp_path: Path) -> None:
+    write_csv(tmp_path / "t.csv", [{"a": 1, "b": None}, {"a": 0.1, "c": "x,y"}])
+    assert (tmp_path / "t.csv").read_text() == 'a,b,c\n1,,\n0.1,,"x,y"\n'
+    with open(tmp_path / "t.csv", newline="") as file:
+        assert list(csv.DictReader(file))[1] == {"a": "0.1", "b": "", "c": "x,y"}

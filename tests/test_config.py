@@ -1,0 +1,337 @@
+"""Every knob: what is refused and how, what presets say, and that a dumped configuration is the one loaded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from placl import config as configuration
+from placl.config import Config, Section, differences, dump, load, parse_override, read_preset
+from placl.errors import InputError
+
+PAPER_PRESET: dict[str, Any] = {
+    # "conducted for T = 16 sampling steps, and in each step M = 8 sets of parameters (curriculum) are sampled"
+    "search.steps": 16,
+    "search.samples": 8,
+    # "The clipping threshold is eps = 0.2, and mu is updated with the learning rate of alpha = 0.2."
+    "search.clip": 0.2,
+    "search.lr": 0.2,
+    # "sigma is fixed to 0.2 in practice"
+    "search.sigma": 0.2,
+    # "We empirically use R=6 self-training rounds, and group size G=10 for curriculum search."
+    "rounds.count": 6,
+    "search.group_size": 10,
+    # "train ... with Mean-Squared Error (MSE) loss for N=210 epochs per round"
+    "train.loss": "mse",
+    "train.epochs": 210,
+    "train.epoch": "data",
+    # "Adam with a learning rate of 0.001 is adopted. We reduce the learning rate by a factor of 10 at the 170-th and
+    # 200-th epochs."
+    "train.optimizer": "adam",
+    "train.lr": 0.001,
+    "train.schedule": "step",
+    "train.milestones": [170, 200],
+    "train.warmup": 0.0,
+    # "all results are obtained using HRNet-w32 backbone with the input size of 256 x 256"
+    "model.name": "hrnet_w32",
+    "model.input_size": 256,
+    # "the model is reinitialized and retrained in each self-training round"
+    "model.init": "random",
+    # "exclude half body transforms, and testing tricks (post-processing, and flip testing)"
+    "label.flip": False,
+    "label.rotations": [],
+    "label.scales": [],
+    # Eq. 1 selects instances by the response at the peak; the last round's network is the result.
+    "select.level": "instance",
+    "select.scale": "raw",
+    "select.score": "peak",
+    "search.searcher": "ppo2",
+    "search.pick": "mean",
+    "rounds.cross_training": True,
+    "rounds.finish": "last",
+    "rounds.keep": "last",
+    "reward.metric": "pck",
+    "reward.alpha": 0.1,
+    "reward.source": "val",
+}
+
+
+def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return found
+
+
+def refused(overrides: dict[str, Any]) -> str:
+    with pytest.raises(InputError) as caught:
+        load(None, overrides)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+# --- what is refused, and how it is said
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"train.lrr": 1}, 'overrides: unknown key "train.lrr". Did you mean "lr"?'),
+        ({"train.epoch_count": 1}, 'overrides: unknown key "train.epoch_count". Did you mean "epoch"?'),
+        ({"trian.lr": 1}, 'overrides: unknown key "trian". Did you mean "train"?'),
+        ({"sead": 1}, 'overrides: unknown key "sead". Did you mean "seed"?'),
+        ({"train.loss": "msee"}, 'overrides: "msee" is not a value of train.loss. Did you mean "mse"?'),
+        ({"search.searcher": "ppo"}, 'overrides: "ppo" is not a value of search.searcher. Did you mean "ppo2"?'),
+        ({"rounds.keep": "xyz"}, 'overrides: "xyz" is not a value of rounds.keep. Known: last, best.'),
+        ({"preset": "papier"}, 'overrides: preset "papier" is unknown. Known: cpu, fast, paper.'),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(overrides: dict[str, Any], message: str) -> None:
+    assert refused(overrides) == message
+
+
+def test_a_key_like_no_other_is_answered_with_all_there_are() -> None:
+    message = refused({"rounds.qqqq": 1})
+    assert message == 'overrides: unknown key "rounds.qqqq". Known here: count, cross_training, finish, keep.'
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, "many", None, [1]])
+@pytest.mark.parametrize("key", ["train.lr", "train.sigma", "search.sigma", "search.clip", "reward.alpha"])
+def test_a_rate_is_a_positive_finite_number(key: str, value: Any) -> None:
+    assert refused({key: value}).startswith(f"overrides: {key}")
+
+
+@pytest.mark.parametrize("key", ["data.label_fraction", "data.val_fraction", "augment.flip", "augment.scale"])
+@pytest.mark.parametrize("value", [float("nan"), -0.1, 1.5])
+def test_a_share_lies_in_the_unit_interval(key: str, value: float) -> None:
+    assert refused({key: value}).startswith(f"overrides: {key} = ")
+
+
+@pytest.mark.parametrize("key", ["train.epochs", "train.batch", "search.group_size", "search.steps", "execute.threads"])
+@pytest.mark.parametrize("value", [0, -3, 1.5, float("nan")])
+def test_a_count_is_a_whole_number_from_one(key: str, value: float) -> None:
+    assert refused({key: value}).startswith(f"overrides: {key} = ")
+
+
+@pytest.mark.parametrize("key", ["seed", "data.split_seed"])
+def test_numpy_takes_no_negative_seeds_so_neither_do_we(key: str) -> None:
+    assert refused({key: -1}) == f"overrides: {key} = -1: input should be greater than or equal to 0."
+
+
+def test_an_input_divides_into_the_coarsest_feature_map() -> None:
+    assert "multiple of 16" in refused({"model.input_size": 100})
+
+
+def test_a_section_is_no_value_and_a_value_no_section() -> None:
+    assert refused({"train": 5}).startswith("overrides: train = 5")
+    assert refused({"train": 5, "train.lr": 1}) == '"train.lr": "train" is a value, not a section.'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("train: [1, 2", "is not valid YAML in line 1."),
+        ("train:\n  lr: 1\n lr: 2\n", "is not valid YAML in line 3."),
+        ("- train\n", "must be a mapping of keys to values, as in placl/presets/cpu.yaml."),
+        ("just text", "must be a mapping of keys to values, as in placl/presets/cpu.yaml."),
+        ("!!python/object/apply:os.system [ls]", "is not valid YAML in line 1."),
+        ("train:\n  lr: .nan\n", "train.lr = nan: input should be a finite number."),
+        ("seed: 1\nrounds:\n  cuont: 2\n", 'unknown key "rounds.cuont". Did you mean "count"?'),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load(file)
+    assert str(caught.value) == f"{file}: {message}"
+
+
+def test_a_file_that_is_missing_or_no_text(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.yaml: cannot be read \(No such file or directory\)\."):
+        load(tmp_path / "nowhere.yaml")
+    (tmp_path / "picture.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"picture\.yaml: is not valid YAML\."):
+        load(tmp_path / "picture.yaml")
+
+
+def test_a_section_with_every_line_commented_out_is_empty(tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text("seed: 3\ntrain:\n  # lr: 0.1\n")
+    assert load(file) == load(None, {"seed": 3})
+    assert load(file, {"train.lr": 0.5}).train.lr == 0.5
+
+
+# --- overrides and precedence
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("train.lr=0.01", ("train.lr", 0.01)),
+        ("train.epochs=5", ("train.epochs", 5)),
+        (" label.flip =true", ("label.flip", True)),
+        ("proxy.images=null", ("proxy.images", None)),
+        ("label.rotations=[-30, 30]", ("label.rotations", [-30, 30])),
+        ("data.labeled=a=b.json", ("data.labeled", "a=b.json")),
+        ("model.name=", ("model.name", None)),
+    ],
+)
+def test_overrides_are_yaml(text: str, expected: tuple[str, Any]) -> None:
+    assert parse_override(text) == expected
+
+
+@pytest.mark.parametrize("text", ["train.lr", "=3", "  =3"])
+def test_an_override_needs_a_key_and_a_sign(text: str) -> None:
+    with pytest.raises(InputError, match=r"is not of the form key=value, e\.g\. train\.lr=0\.001\."):
+        parse_override(text)
+
+
+def test_an_override_with_half_a_list_is_refused() -> None:
+    with pytest.raises(InputError, match=r'the value in "a=\[1" is not valid YAML\.'):
+        parse_override("a=[1")
+
+
+def test_scientific_notation_is_a_number() -> None:
+    assert load(None, dict([parse_override("train.lr=1e-3")])).train.lr == 0.001  # YAML 1.1 calls this text
+
+
+def test_overrides_go_over_the_file_and_the_file_over_the_preset(tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text("preset: paper\ntrain: {lr: 0.5, batch: 7}\n")
+    config = load(file, {"train.lr": 0.25})
+    assert (config.train.lr, config.train.batch, config.train.epochs) == (0.25, 7, 210)
+
+
+def test_one_path_stands_for_a_list_of_one() -> None:
+    assert load(None, {"data.labeled": "a.json"}).data.labeled == (Path("a.json"),)
+    assert load(None, {"data.labeled": ["a.json", "b.json"]}).data.labeled == (Path("a.json"), Path("b.json"))
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load().train.lr = 1.0
+
+
+# --- dump, differences, proxy, groups
+
+
+@pytest.mark.parametrize("preset", configuration.PRESETS)
+def test_what_is_dumped_is_what_is_loaded(tmp_path: Path, preset: str) -> None:
+    settings = {"preset": preset, "train.lr": 1e-7, "label.rotations": [-30, 30.5], "data.labeled": "a b.json"}
+    config = load(None, settings)
+    (tmp_path / "config.yaml").write_text(dump(config))
+    assert load(tmp_path / "config.yaml") == config
+
+
+def test_every_key_is_dumped() -> None:
+    assert set(flat(yaml.safe_load(dump(load())))) == set(flat(Config().model_dump()))
+
+
+def test_differences_name_keys_and_values() -> None:
+    old = load(None, {"train.lr": 0.5})
+    new = load(None, {"train.lr": 0.25, "label.rotations": [30]})
+    assert differences(old, new) == ["train.lr: 0.5 -> 0.25", "label.rotations: [] -> [30.0]"]
+    assert differences(old, old) == []
+
+
+def test_what_changes_no_result_is_no_difference() -> None:
+    other = {"execute.where": "serial", "execute.workers": 7, "data.cache": "elsewhere"}
+    assert differences(load(), load(None, other)) == []
+    threads = load().execute.threads
+    assert differences(load(), load(None, {"execute.threads": 5})) == [f"execute.threads: {threads} -> 5"]
+
+
+def test_the_paper_has_21_groups() -> None:
+    assert load(None, {"preset": "paper"}).groups == 21
+
+
+@pytest.mark.parametrize(("epochs", "size", "groups"), [(210, 10, 21), (211, 10, 22), (5, 10, 1), (7, 1, 7)])
+def test_the_last_group_may_be_short(epochs: int, size: int, groups: int) -> None:
+    assert load(None, {"train.epochs": epochs, "search.group_size": size}).groups == groups
+
+
+def test_a_proxy_of_nothing_is_the_full_training() -> None:
+    config = load(None, {"preset": "paper"})
+    assert config.proxied() == config
+
+
+def test_a_proxy_changes_what_it_names_and_keeps_milestones_in_their_place() -> None:
+    proxy = {"proxy.epochs": 21, "proxy.input_size": 64, "proxy.model": "hrnet_w18", "proxy.width": 0.5}
+    config = load(None, {"preset": "paper", "proxy.steps_per_epoch": 3, **proxy})
+    cheap = config.proxied()
+    assert (cheap.model.name, cheap.model.input_size, cheap.model.width) == ("hrnet_w18", 64, 0.5)
+    assert (cheap.train.epochs, cheap.train.steps_per_epoch, cheap.train.milestones) == (21, 3, (17, 20))
+    expected = {"model.name", "model.input_size", "model.width", "train.epochs", "train.steps_per_epoch"}
+    assert {line.split(":")[0] for line in differences(config, cheap)} == {*expected, "train.milestones"}
+
+
+# --- presets
+
+
+@pytest.mark.parametrize("name", configuration.PRESETS)
+def test_a_preset_loads_and_knows_its_name(name: str) -> None:
+    assert load(None, {"preset": name}).preset == read_preset(name)["preset"] == name
+
+
+@pytest.mark.parametrize("name", configuration.PRESETS)
+def test_a_preset_names_every_key_but_those_of_the_data(name: str) -> None:
+    expected = {key for key in flat(Config().model_dump()) if not key.startswith("data.")}
+    assert set(flat(read_preset(name))) == expected
+
+
+@pytest.mark.parametrize("section", [field for field in Config.model_fields if field not in ("preset", "seed")])
+def test_every_knob_is_described(section: str) -> None:
+    annotation = Config.model_fields[section].annotation
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        assert annotation.__doc__
+        assert [name for name, field in annotation.model_fields.items() if not field.description] == []
+    else:
+        assert Config.model_fields[section].description
+
+
+def test_the_paper_preset_says_what_the_paper_says() -> None:
+    found = flat(read_preset("paper"))
+    assert {key: found[key] for key in PAPER_PRESET} == PAPER_PRESET
+
+
+@pytest.mark.realdata
+def test_the_paper_preset_against_the_text_of_the_paper(shared: Path) -> None:
+    (file,) = (shared / "paper").glob("*.txt")
+    text = " ".join(file.read_text(encoding="utf-8").split())
+
+    def number(pattern: str) -> str:
+        found = re.search(pattern, text)
+        assert found, pattern
+        return found[1]
+
+    milestones = re.search(r"by a factor of \$(\d+)\$ at the (\d+)-th and (\d+)-th epochs", text)
+    assert milestones
+    size = re.search(r"using (HRNet-w\d+) backbone with the input size of \$(\d+) \\times (\d+)\$", text)
+    assert size
+    assert number(r"(Mean-Squared Error \(MSE\)) loss for \$N=\d+\$") == "Mean-Squared Error (MSE)"
+    assert number(r"(Adam)~\\citep\{adam\} with a learning rate") == "Adam"
+    told = {
+        "search.steps": int(number(r"conducted for \$T = (\d+)\$ sampling steps")),
+        "search.samples": int(number(r"in each step \$M = (\d+)\$ sets of parameters")),
+        "search.clip": float(number(r"clipping threshold is \$\\eps = ([\d.]+)\$")),
+        "search.lr": float(number(r"learning rate of \$\\alpha = ([\d.]+)\$")),
+        "search.sigma": float(number(r"\$\\sigma\$ is fixed to \$([\d.]+)\$ in practice")),
+        "rounds.count": int(number(r"We empirically use \$R=(\d+)\$ self-training rounds")),
+        "search.group_size": int(number(r"group size \$G=(\d+)\$ for curriculum search")),
+        "train.epochs": int(number(r"MSE\) loss for \$N=(\d+)\$ epochs per round")),
+        "train.lr": float(number(r"with a learning rate of \$([\d.]+)\$ is adopted")),
+        "train.milestones": [int(milestones[2]), int(milestones[3])],
+        "model.name": size[1].lower().replace("-", "_"),
+        "model.input_size": int(size[2]),
+    }
+    assert milestones[1] == "10"
+    assert size[2] == size[3]
+    assert told == {key: PAPER_PRESET[key] for key in told}
+    found = flat(read_preset("paper"))
+    assert told == {key: found[key] for key in told}

@@ -1,0 +1,148 @@
+"""Scores of a model that finds dots: on a file, and on the splits of its own run."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import placl
+from dots import dot_config, dot_network, write_dot_model, write_dots
+from placl import config as configuration
+from placl.data.splits import Split
+from placl.errors import InputError
+from placl.watch import Silent
+
+
+class Listener(Silent):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.fixture(autouse=True)
+def _network() -> Iterator[None]:
+    with dot_network():
+        yield
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_dot_model(tmp_path / "run")
+
+
+@pytest.fixture
+def annotations(tmp_path: Path) -> Path:
+    return write_dots(tmp_path / "set")
+
+
+def edit(path: Path, change: str, value: object, which: int = 0) -> None:
+    content = json.loads(path.read_text())
+    content["annotations"][which][change] = value
+    path.write_text(json.dumps(content))
+
+
+def test_everything_is_found(run: Path, annotations: Path) -> None:
+    score = placl.evaluate(run, annotations)
+    assert (score.value, score.metric, score.instances, score.keypoints) == (100.0, "PCK@0.1", 6, 18)
+    assert score.per_keypoint == {"left_red": 100.0, "green": 100.0, "right_blue": 100.0}
+
+
+def test_a_label_in_the_wrong_place_costs_its_share(run: Path, annotations: Path) -> None:
+    edit(annotations, "keypoints", [50, 50, 2, 0, 0, 0, 0, 0, 0])  # far from its red dot; two keypoints unlabelled
+    score = placl.evaluate(placl.load(run), annotations)
+    assert score.value == pytest.approx(100 * 15 / 16)
+    assert score.per_keypoint["left_red"] == pytest.approx(100 * 5 / 6)
+
+
+def test_instances_without_labels_do_not_count(run: Path, annotations: Path) -> None:
+    edit(annotations, "keypoints", [])
+    assert placl.evaluate(run, annotations).instances == 5
+
+
+def test_other_metrics(run: Path, annotations: Path) -> None:
+    assert placl.evaluate(run, annotations, metric="oks").metric == "OKS mAP"
+    assert placl.evaluate(run, annotations, metric="oks").value == pytest.approx(100)
+    strict = placl.evaluate(run, annotations, alpha=0.001)
+    assert (strict.metric, strict.value) == ("PCK@0.001", 0.0)
+
+
+def test_an_unknown_metric_names_the_nearest(run: Path, annotations: Path) -> None:
+    with pytest.raises(InputError, match=r'"pkc" is not a value of reward\.metric\. Did you mean "pck"\?'):
+        placl.evaluate(run, annotations, metric="pkc")
+
+
+def test_other_keypoints_are_refused_unless_renamed(run: Path, annotations: Path) -> None:
+    content = json.loads(annotations.read_text())
+    content["categories"][0]["keypoints"] = ["r", "g", "b"]
+    annotations.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="its keypoints are not the model's: r, g, b against left_red"):
+        placl.evaluate(run, annotations)
+    assert placl.evaluate(run, annotations, keypoints=("left_red", "green", "right_blue")).value == 100
+
+
+def test_no_label_at_all(run: Path, annotations: Path) -> None:
+    for i in range(6):
+        edit(annotations, "keypoints", [0] * 9, i)
+    with pytest.raises(InputError, match="no labelled instance"):
+        placl.evaluate(run, annotations)
+
+
+def test_an_unreadable_labelled_image(run: Path, annotations: Path) -> None:
+    (annotations.parent / "images" / "1.png").write_bytes(b"no image")
+    with pytest.raises(InputError, match=r"1\.png: cannot be read as an image \(not a known image format\)"):
+        placl.evaluate(run, annotations)
+
+
+def test_a_model_without_a_run_needs_a_file(run: Path) -> None:
+    with pytest.raises(InputError, match="name a COCO keypoint file"):
+        placl.evaluate(run)
+    with pytest.raises(InputError, match="name a COCO keypoint file"):
+        placl.evaluate(placl.load(run))
+
+
+def own_run(run: Path, annotations: Path, split: Split) -> Path:
+    """The run as its training would have left it."""
+    config = dot_config(
+        **{"data.labeled": str(annotations), "data.cache": str(run.parent / "cache"), "execute.workers": 1}
+    )
+    (run / "config.yaml").write_text(configuration.dump(config))
+    (run / "split.json").write_text(split.to_json())
+    return run
+
+
+def split(val: tuple[str, ...], test: tuple[str, ...]) -> Split:
+    return Split(("images/0.png#1", "images/0.png#2"), (), (), val, test)
+
+
+def test_the_run_s_own_test_split(run: Path, annotations: Path) -> None:
+    edit(annotations, "keypoints", [110, 10, 2, 110, 10, 2, 110, 10, 2], 5)
+    own_run(run, annotations, split(("images/1.png#3",), ("images/1.png#4", "images/2.png#6")))
+    listener = Listener()
+    score = placl.evaluate(run, watch=listener)
+    assert score.instances == 2
+    assert 50 <= score.value < 100  # instance 6 has three labels in one corner
+    assert listener.lines == []
+
+
+def test_the_validation_split_stands_in_and_that_is_said(run: Path, annotations: Path) -> None:
+    own_run(run, annotations, split(("images/1.png#3",), ()))
+    listener = Listener()
+    assert placl.evaluate(run, watch=listener).instances == 1
+    assert listener.lines == [f"{run}: has no test split. This is its validation split, which the search has seen."]
+
+
+def test_data_that_are_gone(run: Path, annotations: Path) -> None:
+    own_run(run, annotations, split(("images/1.png#3",), ()))
+    annotations.unlink()
+    with pytest.raises(InputError, match=r"annotations\.json: cannot be read"):
+        placl.evaluate(run)
+
+
+def test_a_run_on_data_from_memory(run: Path) -> None:
+    (run / "config.yaml").write_text(configuration.dump(dot_config()))
+    (run / "split.json").write_text(split((), ("a#1",)).to_json())
+    with pytest.raises(InputError, match=r"its data are not in files\. Name a labelled one"):
+        placl.evaluate(run)
