@@ -1,4 +1,4 @@
-"""The Python twins of the commands: ``train``, ``evaluate``, ``predict`` and ``load``."""
+"""``placl.train``: read the data, draw the split, run the rounds, score what comes out, and keep it all in a folder."""
 
 from __future__ import annotations
 
@@ -85,8 +85,11 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     stages: list[Stage] = []
 
     def finished(stage: Stage, labels: int) -> None:
-        rows.append(_row(stage, _examine(stage, exam, config), labels, len(split.val)))
+        test = _examine(stage, exam, config)
+        rows.append(_row(stage, test, labels, len(split.val)))
+        run.write_json(f"{stage.name}/metrics.json", {"val": stage.val.to_dict(), "test": test and test.to_dict()})
         run.write_rows("results.csv", rows)
+        run.write_report(describe(split, dataset.pool), rows)
         watch.say(_line(rows[-1], stage))
 
     try:

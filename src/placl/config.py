@@ -112,12 +112,12 @@ class Train(Section):
 
 
 class Label(Section):
-    """How pseudo-labels and predictions are read off the network."""
+    """How networks are read: scores and predictions by `decode` and `flip`, pseudo-labels by all of these."""
 
     decode: Literal["argmax", "quarter", "dark"] = Field("quarter", description="sub-pixel reading of a heatmap")
     flip: bool = Field(False, description="average the heatmaps with those of the mirrored image")
-    rotations: tuple[float, ...] = Field((), description="and with those of images rotated by these degrees")
-    scales: tuple[Positive, ...] = Field((), description="and scaled by these factors")
+    rotations: tuple[float, ...] = Field((), description="for pseudo-labels: average also over images rotated by these degrees")
+    scales: tuple[Positive, ...] = Field((), description="for pseudo-labels: average also over images scaled by these factors")
     batch: Count = Field(256, description="images at once")
 
 

@@ -35,9 +35,7 @@ def demo_data(seed: int) -> Dataset:
     return Dataset(animals(TRAIN + VAL + TEST, seed), source, ())
 
 
-def run_demo(
-    out: Path, seed: int = 0, watch: Watch | None = None, overrides: dict[str, Any] | None = None
-) -> Result:
+def run_demo(out: Path, seed: int = 0, watch: Watch | None = None, overrides: dict[str, Any] | None = None) -> Result:
     seeds = {"seed": seed, "data.split_seed": seed}
     config = configuration.load(None, {**SETTINGS, **seeds, **(overrides or {})})
     return train(config, out, watch, demo_data(seed))

@@ -94,6 +94,7 @@ def pseudo_label(lab: Lab, stage: Stage, pool: Pool) -> PseudoLabels:
             pool,
             lab.config,
             model=stage.sha256,
+            all_views=True,
             on_progress=lambda done, total: lab.watch.progress("label", done, total, "pseudo-labels"),
         )
 

@@ -310,4 +310,3 @@ def test_ask_and_tell_climb_too() -> None:
         found.append((distances(searcher.best().array[None], optimum[None]), distances(np.full((1, 4), 0.5), optimum)))
     ours, start = np.mean(found, axis=0)
     assert ours < 0.75 * start
-

@@ -41,7 +41,7 @@ def test_density_keeps_its_digits_when_the_mean_is_outside(mean: float) -> None:
 
 
 def test_density_by_hand() -> None:
-    # sigma so wide that the density on [0, 1] is uniform: log 1 = 0. And at the mean of a narrow one: -log(s sqrt(2 pi)).
+    # So wide a sigma makes the density on [0, 1] uniform: log 1 = 0. At a narrow one's mean it is -log(s sqrt(2 pi)).
     assert log_density(at(0.3), at(0.5), 1e4, at(0.0), at(1.0)).item() == pytest.approx(0.0, abs=1e-7)
     narrow = -np.log(0.01 * np.sqrt(2 * np.pi))
     assert log_density(at(0.5), at(0.5), 0.01, at(0.0), at(1.0)).item() == pytest.approx(narrow, rel=1e-12)
@@ -54,7 +54,7 @@ def test_there_is_no_density_outside() -> None:
 
 
 @settings(deadline=None)
-@given(support=supports, place=shares, u=st.floats(0.0, 0.999999), sigma=sigmas)
+@given(support=supports, place=shares, u=st.floats(0.0, 0.999999), sigma=st.sampled_from([0.2, 1.0]))
 def test_sampling_is_scipys_inverse_distribution(
     support: tuple[float, float], place: float, u: float, sigma: float
 ) -> None:
@@ -62,7 +62,7 @@ def test_sampling_is_scipys_inverse_distribution(
     mean = low + place * (high - low)
     drawn = sample(at(u), at(mean), sigma, at(low), at(high)).item()
     assert low <= drawn <= high
-    assert drawn == pytest.approx(reference(mean, sigma, low, high).ppf(u), abs=1e-6)
+    assert drawn == pytest.approx(reference(mean, sigma, low, high).ppf(u), abs=1e-9)
 
 
 def test_many_samples_have_the_moments_of_the_distribution() -> None:

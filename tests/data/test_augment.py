@@ -105,7 +105,9 @@ def test_the_plain_view_is_the_centre_of_the_crop(size: int) -> None:
     seen = plain_view(dot(41.3, 36.7), VIEW, size)
     assert seen.shape == (1, 1, size, size)
     scale = size / VIEW
-    assert centroid(seen[0, 0]) == pytest.approx(((41.3 - 8 + 0.5) * scale - 0.5, (36.7 - 8 + 0.5) * scale - 0.5), abs=0.05)
+    assert centroid(seen[0, 0]) == pytest.approx(
+        ((41.3 - 8 + 0.5) * scale - 0.5, (36.7 - 8 + 0.5) * scale - 0.5), abs=0.05
+    )
 
 
 def test_nothing_to_resize_is_a_slice() -> None:
@@ -138,7 +140,9 @@ def test_views_stay_within_their_settings() -> None:
 
 
 def test_the_same_seed_draws_the_same_views_whatever_their_range() -> None:
-    narrow, wide = (draw_views(5, Augment(rotate=angle, rotate_share=1, flip=0), VIEW, 64, seeded()) for angle in (10, 20))
+    narrow, wide = (
+        draw_views(5, Augment(rotate=angle, rotate_share=1, flip=0), VIEW, 64, seeded()) for angle in (10, 20)
+    )
     angle = [torch.atan2(-v.matrix[:, 0, 1], v.matrix[:, 1, 1]) for v in (narrow, wide)]
     torch.testing.assert_close(2 * angle[0], angle[1])
 
@@ -186,7 +190,9 @@ def batch(seed: int = 0, count: int = 4) -> tuple[Tensor, Tensor, Tensor]:
     return images, 16 + 48 * torch.rand(count, 4, 2, generator=generator), torch.rand(count, 4, generator=generator)
 
 
-def views_of(images: Tensor, keypoints: Tensor, weights: Tensor, settings: Augment, seed: int = 0, size: int = 64) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+def views_of(
+    images: Tensor, keypoints: Tensor, weights: Tensor, settings: Augment, seed: int = 0, size: int = 64
+) -> tuple[Tensor, Tensor, Tensor]:
     return augmented(
         images, keypoints, weights, settings=settings, view=VIEW, size=size,
         flip_order=torch.tensor([0, 2, 1, 3]), generator=seeded(seed),

@@ -70,10 +70,14 @@ def test_a_labelled_files_instance_without_keypoints_is_unlabelled(drawn: Path, 
 
 def test_images_that_other_files_name_are_left_out_of_a_folder(drawn: Path, tmp_path: Path) -> None:
     dataset = read(
-        tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[drawn / "train" / "images", drawn / "more" / "images"]
+        tmp_path,
+        labeled=[annotations(drawn, "train")],
+        unlabeled=[drawn / "train" / "images", drawn / "more" / "images"],
     )
     assert Counter(dataset.source.tolist()) == {"labelled": 4, "unlabelled": 2}
-    assert dataset.notes == (f"{drawn / 'train' / 'images'}: 4 instances are of images that other files name; left out.",)
+    assert dataset.notes == (
+        f"{drawn / 'train' / 'images'}: 4 instances are of images that other files name; left out.",
+    )
 
 
 def test_an_image_in_two_unlabelled_folders_counts_once(drawn: Path, tmp_path: Path) -> None:
@@ -111,7 +115,9 @@ def test_no_file_that_names_keypoints(drawn: Path, tmp_path: Path) -> None:
     for annotation in record["annotations"]:
         del annotation["keypoints"]
     file = changed(
-        annotations(drawn, "train"), drawn / "train" / "boxes.json", **{**record, "categories": [{"id": 1, "name": "cat"}]}
+        annotations(drawn, "train"),
+        drawn / "train" / "boxes.json",
+        **{**record, "categories": [{"id": 1, "name": "cat"}]},
     )
     with pytest.raises(InputError, match=r"boxes\.json: no annotation has keypoints\."):
         read(tmp_path, labeled=[file])

@@ -68,7 +68,9 @@ def test_pairs_by_name(names: tuple[str, ...], pairs: tuple[tuple[int, int], ...
     assert flip_pairs_by_name(names) == pairs
 
 
-@pytest.mark.parametrize("names", [("left_l", "right_l", "left_r", "right_r"), ("right_r", "left_r", "right_l", "left_l")])
+@pytest.mark.parametrize(
+    "names", [("left_l", "right_l", "left_r", "right_r"), ("right_r", "left_r", "right_l", "left_l")]
+)
 def test_a_name_that_could_pair_twice_pairs_once(names: tuple[str, ...]) -> None:
     pairs = flip_pairs_by_name(names)
     assert {(names[a], names[b]) for a, b in pairs} == {("left_l", "right_l"), ("left_r", "right_r")}

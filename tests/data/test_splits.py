@@ -158,7 +158,9 @@ def test_json_brings_the_split_back(ids: list[str]) -> None:
     assert Split.from_json(split.to_json()) == split
 
 
-@pytest.mark.parametrize(("name", "image"), [("a.jpg#12", "a.jpg"), ("b#1.jpg#7", "b#1.jpg"), ("plain.jpg", "plain.jpg")])
+@pytest.mark.parametrize(
+    ("name", "image"), [("a.jpg#12", "a.jpg"), ("b#1.jpg#7", "b#1.jpg"), ("plain.jpg", "plain.jpg")]
+)
 def test_the_image_is_what_stands_before_the_last_sign(name: str, image: str) -> None:
     assert image_of(name) == image
 
@@ -194,7 +196,7 @@ def test_halves_alternate_with_the_round() -> None:
 def test_no_label_and_no_validation_are_refused() -> None:
     pool = make_pool(list(range(6)))
     split = Split(pool.ids[:2], pool.ids[2:4], pool.ids[4:], (), ())
-    with pytest.raises(InputError, match="the validation split is empty: name a file in data.val"):
+    with pytest.raises(InputError, match=r"the validation split is empty: name a file in data\.val"):
         make_problem(pool, split)
     assert len(make_problem(pool, split, needs_val=False).val) == 0
     with pytest.raises(InputError, match="no labelled instance"):
@@ -240,3 +242,7 @@ def test_a_cache_is_known_by_the_name_of_its_folder(tmp_path: Path) -> None:
         found.append(replace(make_pool([0, 1]), crops=np.load(tmp_path / name / "crops.npy", mmap_mode="r")))
     assert fingerprint(found[0]) != fingerprint(found[1])
     assert fingerprint(found[0]) != fingerprint(replace(found[0], rows=np.array([1, 0])))
+
+
+def test_an_image_in_two_labelled_files_keeps_its_name_before_the_number_sign() -> None:
+    assert image_of("bird.jpg#17@2") == image_of("bird.jpg#3") == image_of("bird.jpg#@2") == "bird.jpg"

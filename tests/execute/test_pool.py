@@ -72,7 +72,7 @@ def test_two_workers_one_of_which_is_killed_give_what_one_process_gives(task: Ta
         crew = [worker.process for worker in executor._crew]
         bad = replace(task, config=task.config.model_copy(
             update={"model": task.config.model.model_copy(update={"name": "tinny"})}))  # fmt: skip
-        with pytest.raises(InputError, match='no such network. Did you mean "tiny"'):
+        with pytest.raises(InputError, match=r'no such network\. Did you mean "tiny"'):
             outcomes_of(executor, bad)
         assert executor._crew == []  # nobody goes on with what nobody waits for
         assert not any(process.is_alive() for process in crew)
@@ -110,13 +110,15 @@ class Scripted(PoolExecutor):
         for message in next(self.scripts):
             theirs.send(message)
         theirs.close()
-        return _Worker(Ghost(), ours)  # type: ignore[arg-type]
+        return _Worker(Ghost(), ours)
 
 
 def test_a_candidate_that_kills_three_workers_is_given_up(task: Task) -> None:
     executor = Scripted(1, iter([[("progress", (1, 2))], [], []]))
     seen: list[tuple[int, ...]] = []
-    with pytest.raises(MachineError, match=r"3 workers died on one candidate \(exit code -9\); the machine may be out of"):
+    with pytest.raises(
+        MachineError, match=r"3 workers died on one candidate \(exit code -9\); the machine may be out of"
+    ):
         executor.run(task, {4: JOBS[1]}, silent, lambda *p: seen.append(p))
     assert MOST_DEATHS == executor.hired == 3
     assert seen == [(4, 1, 2)]
@@ -169,7 +171,7 @@ def test_the_workers_end_of_the_line(task: Task, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pool_module, "run_candidate", candidate)
     before = signal.getsignal(signal.SIGINT)
     try:
-        pool_module._worker(Link())  # type: ignore[arg-type]
+        pool_module._worker(Link())
     finally:
         signal.signal(signal.SIGINT, before)
     kinds = [kind for kind, _ in answers]

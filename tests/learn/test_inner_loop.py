@@ -76,9 +76,16 @@ def test_a_fresh_network_leaves_the_global_generator_alone(tiny: MakeConfig) -> 
 
 def test_the_thread_count_is_put_back() -> None:
     before = torch.get_num_threads()
-    with pytest.raises(RuntimeError), thread_count(before + 1):
-        assert torch.get_num_threads() == before + 1
-        raise RuntimeError
+    found = []
+
+    def fail() -> None:
+        with thread_count(before + 1):
+            found.append(torch.get_num_threads())
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert found == [before + 1]
     assert torch.get_num_threads() == before
 
 

@@ -104,12 +104,14 @@ def test_a_planted_peak_in_crop_pixels() -> None:
 
 
 def test_an_input_smaller_than_the_view_scales_back() -> None:
-    # The view is 72 px of the crop, seen at 64: input pixel 21.5 is (21.5 + 0.5) * 72 / 64 - 0.5 from the view's corner at 4.
+    # The view is 72 px of the crop, seen at 64: input pixel 21.5 is 22 * 72 / 64 - 0.5 from the view's corner at 4.
     found = label(planted(5, 9), dots((40, 40), view=72.0), settings())
     assert found.keypoints[0, 0].tolist() == pytest.approx([22 * 1.125 - 0.5 + 4, 38 * 1.125 - 0.5 + 4])
 
 
-@pytest.mark.parametrize(("loss", "height", "confidence"), [("mse", 1.7, 1.0), ("mse", -0.5, 0.0), ("bce", 2.0, 0.880797)])
+@pytest.mark.parametrize(
+    ("loss", "height", "confidence"), [("mse", 1.7, 1.0), ("mse", -0.5, 0.0), ("bce", 2.0, 0.880797)]
+)
 def test_confidence_is_the_peak_in_the_unit_interval(loss: str, height: float, confidence: float) -> None:
     net = planted(5, 9, height)
     if height < 0:
@@ -147,11 +149,17 @@ VIEWS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("views", VIEWS)
 def test_every_view_of_an_equivariant_network_says_the_same(views: dict[str, Any]) -> None:
     net, pool = SeesDots(), dots((47.5, 35.5))
-    found = label(net, pool, settings(**views, label__decode="dark", select__score="agreement", train__sigma=1.0))
+    found = label(net, pool, settings(**views, label__decode="dark", select__score="agreement", train__sigma=1.0), all_views=True)
     assert found.keypoints[0, 0].tolist() == pytest.approx([47.5, 35.5], abs=0.7)
     assert found.confidence[0, 0] > 0.97  # the views agree within a fraction of the target's width
     count = 1 + len(views.get("label__rotations", [])) + len(views.get("label__scales", []))
     assert net.calls == count * (2 if views.get("label__flip") else 1)
+
+
+def test_scores_and_predictions_read_the_plain_and_the_mirrored_view_only() -> None:
+    net = SeesDots()
+    label(net, dots((47.5, 35.5)), settings(label__flip=True, label__rotations=[20], label__scales=[1.2]))
+    assert net.calls == 2
 
 
 def test_one_view_agrees_with_itself() -> None:
@@ -160,7 +168,9 @@ def test_one_view_agrees_with_itself() -> None:
 
 def test_views_that_disagree_are_not_trusted() -> None:
     # The same heatmap for a mirrored image means another place.
-    found = label(planted(5, 8), dots((40, 40)), settings(label__flip=True, select__score="agreement", train__sigma=1.0))
+    found = label(
+        planted(5, 8), dots((40, 40)), settings(label__flip=True, select__score="agreement", train__sigma=1.0)
+    )
     # Columns 5 and 10 are 20 input pixels apart. The common answer is one of them, so the mean square is 20^2 / 2.
     assert found.confidence[0, 0] == pytest.approx(np.exp(-200 / (2 * 4**2)), rel=1e-3)
 

@@ -53,7 +53,8 @@ def test_weight_zero_has_exactly_zero_gradient(kind: LossKind, garbage: float) -
     heatmap_loss(kind, outputs, targets, weights).backward()
     assert outputs.grad is not None
     assert torch.equal(outputs.grad[1, 2], torch.zeros(5, 5))
-    assert torch.isfinite(outputs.grad).all() and (outputs.grad[0] != 0).all()
+    assert torch.isfinite(outputs.grad).all()
+    assert (outputs.grad[0] != 0).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,7 +64,8 @@ def test_all_weights_zero_is_zero_loss_and_zero_gradient(kind: LossKind) -> None
     loss = heatmap_loss(kind, outputs, torch.full_like(targets, math.nan), torch.zeros_like(weights))
     loss.backward()
     assert loss.item() == 0.0
-    assert outputs.grad is not None and torch.equal(outputs.grad, torch.zeros_like(outputs))
+    assert outputs.grad is not None
+    assert torch.equal(outputs.grad, torch.zeros_like(outputs))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -87,7 +89,8 @@ def test_the_minimum_is_at_the_target() -> None:
     assert heatmap_loss("mse", targets, targets, weights).item() == 0.0
     logits = torch.logit(targets, eps=1e-6).requires_grad_()
     heatmap_loss("bce", logits, targets, weights).backward()
-    assert logits.grad is not None and logits.grad.abs().max().item() < 1e-6
+    assert logits.grad is not None
+    assert logits.grad.abs().max().item() < 1e-6
 
 
 def test_the_answer_is_a_probability_or_the_output_itself() -> None:

@@ -41,7 +41,9 @@ def test_pck_counts_what_lies_within_alpha_lengths(pool: Pool) -> None:
     assert score(near, pool, Reward(alpha=0.1)).value == 100
     assert score(far, pool, Reward(alpha=0.1)).value == 0
     assert score(far, pool, Reward(alpha=0.1)).mean_error == pytest.approx(0.115, rel=1e-4)
-    assert score(far, pool, Reward(metric="pck_auc")).value == pytest.approx(100 * 9 / 20)  # 0.12 to 0.20 of 0.01 to 0.20
+    assert score(far, pool, Reward(metric="pck_auc")).value == pytest.approx(
+        100 * 9 / 20
+    )  # 0.12 to 0.20 of 0.01 to 0.20
 
 
 def test_a_keypoint_that_nobody_shows_has_no_score(pool: Pool) -> None:

@@ -141,15 +141,18 @@ def _require_same_names(expected: Skeleton, found: Skeleton) -> None:
 
 
 def _unique_ids(parts: list[Instances]) -> tuple[str, ...]:
-    """An id that an earlier source has taken gets its source's number in front, as in ``2:bird.jpg``."""
+    """An id that an earlier source has taken gets its source's number behind it, as in ``bird.jpg#17@2``.
+
+    What stands before the ``#`` stays: it is how instances of one image are kept together in a split.
+    """
     taken: dict[str, None] = {}
     for number, part in enumerate(parts, start=1):
         own = set(part.ids)
         for identity in part.ids:
             unique = identity
-            # A prefixed id must not take the name of a later instance of its own source either.
+            # A longer id must not take the name of a later instance of its own source either.
             while unique in taken or (unique != identity and unique in own):
-                unique = f"{number}:{unique}"
+                unique = f"{unique}@{number}" if "#" in unique else f"{unique}#@{number}"
             taken[unique] = None
     return tuple(taken)
 

@@ -36,10 +36,12 @@ def make_codec(config: Config, stride: int) -> HeatmapCodec:
     return HeatmapCodec(config.model.input_size, stride, config.train.sigma, config.label.decode)
 
 
-def _view_matrices(config: Config) -> list[tuple[Tensor, bool]]:
+def _view_matrices(config: Config, all_views: bool) -> list[tuple[Tensor, bool]]:
     """(2, 3) maps from view to plain view, and whether they mirror. The plain view comes first."""
     settings = config.label
-    turns = [(0.0, 1.0)] + [(a, 1.0) for a in settings.rotations] + [(0.0, s) for s in settings.scales]
+    turns = [(0.0, 1.0)]
+    if all_views:
+        turns += [(a, 1.0) for a in settings.rotations] + [(0.0, s) for s in settings.scales]
     views = []
     for angle, zoom in turns:
         radians = torch.tensor(angle * torch.pi / 180)
@@ -55,12 +57,18 @@ def label(
     config: Config,
     *,
     model: str = "",
+    all_views: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> PseudoLabels:
-    """Predict every instance of a pool. Labels of the pool are not looked at."""
+    """Predict every instance of a pool. Labels of the pool are not looked at.
+
+    ``all_views`` averages over the rotations and scales of ``config.label`` too: for pseudo-labels, which are made once
+    and learned from often. Scores and predictions read the plain view, and the mirrored one with ``label.flip``.
+    """
     codec = make_codec(config, net.stride)
     device = next(net.parameters()).device
     flip_order = torch.from_numpy(pool.skeleton.flip_order).to(device)
+    views = _view_matrices(config, all_views)
     keypoints = np.zeros((len(pool), len(pool.skeleton), 2), np.float32)
     conf = np.zeros((len(pool), len(pool.skeleton)), np.float32)
     net.eval()
@@ -68,7 +76,7 @@ def label(
         for start in range(0, len(pool), config.label.batch):
             index = np.arange(start, min(start + config.label.batch, len(pool)))
             images = normalise(torch.from_numpy(pool.images(index)).to(device))
-            seen, trust = _read(net, images, pool.view, codec, config, flip_order)
+            seen, trust = _read(net, images, pool.view, codec, config, flip_order, views)
             scale = pool.view / config.model.input_size  # crop pixels per input pixel
             centre = (pool.crop_size - 1) / 2 - scale * (config.model.input_size - 1) / 2
             keypoints[index] = (seen * scale + centre).cpu().numpy()
@@ -79,13 +87,18 @@ def label(
 
 
 def _read(
-    net: KeypointNet, images: Tensor, view: float, codec: HeatmapCodec, config: Config, flip_order: Tensor
+    net: KeypointNet,
+    images: Tensor,
+    view: float,
+    codec: HeatmapCodec,
+    config: Config,
+    flip_order: Tensor,
+    views: list[tuple[Tensor, bool]],
 ) -> tuple[Tensor, Tensor]:
     """(B, 3, S, S) crops -> (B, K, 2) keypoints in input pixels and (B, K) confidence."""
     size = config.model.input_size
     total: Tensor | None = None
     places = []
-    views = _view_matrices(config)
     for number, (linear, mirrored) in enumerate(views):
         if number == 0:
             heatmaps = answer(config.train.loss, net(plain_view(images, view, size)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
@@ -23,6 +24,7 @@ from placl.errors import InputError
 from placl.learn.label import PseudoLabels
 from placl.models.weights import read_state, save_weights, weights_sha256
 from placl.models.zoo import KeypointNet
+from placl.report.page import page
 from placl.run.files import disk_errors, write_atomic, write_csv
 from placl.run.journal import Journal
 from placl.version import VERSION
@@ -80,6 +82,20 @@ class RunFolder:
         pyarrow.parquet.write_table(table, sink)
         write_atomic(self.path / name / "pseudo_labels.parquet", sink.getvalue().to_pybytes())
 
+    def write_report(self, summary: str, rows: list[dict[str, Any]]) -> None:
+        """``report.html`` from what the folder holds so far."""
+        curricula: dict[str, list[float]] = {}
+        rewards: dict[str, list[float]] = {}
+        for row in rows:
+            stage = self.path / str(row["stage"])
+            if (stage / "curriculum.json").exists():
+                curricula[stage.name] = json.loads((stage / "curriculum.json").read_text())["thresholds"]
+            if (stage / "search.csv").exists():
+                with open(stage / "search.csv", newline="") as file:
+                    steps = {line["step"]: float(line["reward_mean"]) for line in csv.DictReader(file)}
+                rewards[stage.name] = list(steps.values())
+        write_atomic(self.path / "report.html", page(self.path.resolve().name, summary, rows, curricula, rewards))
+
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         write_atomic(self.path / name, json.dumps(_plain(content), indent=2) + "\n")
 
@@ -101,7 +117,8 @@ def refuse_foreign(path: Path, config: Config) -> None:
                 f"{path}: was made with another configuration ({'; '.join(differ)}). "
                 "Use the same one to carry on, or another --out."
             )
-    elif path.exists() and any(path.iterdir()):
+    # Hidden files do not count: a killed process may have left the beginning of a config.yaml.
+    elif path.exists() and any(not entry.name.startswith(".") for entry in path.iterdir()):
         raise InputError(f"{path}: is not empty and not a run. Name another folder with --out.")
 
 

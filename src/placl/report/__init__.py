@@ -1,0 +1,1 @@
+"""The page that a run leaves for the person who started it."""

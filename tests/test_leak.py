@@ -1,0 +1,103 @@
+"""No leak: labels of unlabelled and test instances are out of reach, whatever they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from placl.api import train
+from placl.config import Config
+from placl.data.load import Dataset
+from placl.data.pool import Pool
+from placl.data.splits import Split
+from placl.models.weights import read_state, weights_sha256
+
+MakeConfig = Callable[..., Config]
+SETTINGS = {"data.label_fraction": 0.4, "search.steps": 2, "search.samples": 2}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a run has learned: every network's weights, and every candidate's reward."""
+
+    weights: tuple[str, ...]
+    best: str
+    rewards: tuple[float, ...]
+    test: tuple[float, ...]
+    split: Split
+
+
+def facts_of(config: Config, out: Path, dataset: Dataset) -> Facts:
+    result = train(config, out, dataset=dataset)
+    units = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    return Facts(
+        weights=tuple(row["weights_sha256"] for row in result.rows),
+        best=weights_sha256(read_state(out / "best" / "model.safetensors")),
+        rewards=tuple(unit["outcome"]["reward"] for unit in units if unit["kind"] == "candidate"),
+        test=tuple(row["test"] for row in result.rows),
+        split=Split.from_json((out / "split.json").read_text()),
+    )
+
+
+def scrambled(pool: Pool, ids: set[str]) -> Pool:
+    """The pool with random numbers for every keypoint, visibility, length and area of the given instances."""
+    random = np.random.default_rng(99)
+    there = np.array([name in ids for name in pool.ids])
+    count, k = int(there.sum()), len(pool.skeleton)
+    changes = {
+        "keypoints": random.uniform(-50, 50, (count, k, 2)),
+        "visibility": random.integers(0, 3, (count, k)),
+        "length": random.uniform(1, 100, count),
+        "area": random.uniform(1, 100, count),
+    }
+    arrays = {name: getattr(pool, name).copy() for name in changes}
+    for name, values in changes.items():
+        arrays[name][there] = values
+    return replace(pool, **arrays)
+
+
+@pytest.fixture(scope="module")
+def reference(tiny: MakeConfig, dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    return facts_of(tiny(SETTINGS), tmp_path_factory.mktemp("reference") / "run", dataset)
+
+
+def test_random_labels_of_unlabelled_and_test_instances_change_no_bit(
+    tiny: MakeConfig, dataset: Dataset, reference: Facts, tmp_path: Path
+) -> None:
+    split = reference.split
+    secret = {*split.half_1, *split.half_2, *split.test}
+    assert len(secret) == 24 + 10
+    found = facts_of(tiny(SETTINGS), tmp_path / "run", replace(dataset, pool=scrambled(dataset.pool, secret)))
+    assert len(found.weights) == 4  # rounds 0, 1, 2 and the finish
+    assert found.weights == reference.weights
+    assert found.best == reference.best
+    assert found.rewards == reference.rewards
+    assert len(found.rewards) == 2 * 2 * 2
+    assert found.split == reference.split
+    assert found.test != reference.test  # the exam itself is another one
+
+
+def test_one_keypoint_of_one_labelled_instance_changes_every_network(
+    tiny: MakeConfig, dataset: Dataset, reference: Facts, tmp_path: Path
+) -> None:
+    pool = dataset.pool
+    keypoints = pool.keypoints.copy()
+    place = pool.ids.index(reference.split.labelled[0])
+    visible = int(np.flatnonzero(pool.visibility[place])[0])
+    keypoints[place, visible] += 1
+    found = facts_of(tiny(SETTINGS), tmp_path / "run", replace(dataset, pool=replace(pool, keypoints=keypoints)))
+    assert not set(found.weights) & set(reference.weights)
+
+
+def test_validation_labels_reach_the_rewards_and_the_first_network_not(
+    tiny: MakeConfig, dataset: Dataset, reference: Facts, tmp_path: Path
+) -> None:
+    changed = scrambled(dataset.pool, set(reference.split.val))
+    found = facts_of(tiny(SETTINGS), tmp_path / "run", replace(dataset, pool=changed))
+    assert found.weights[0] == reference.weights[0]
+    assert found.rewards != reference.rewards

@@ -1,0 +1,289 @@
+"""Algorithm 2: who labels what, what is trained on it, what the next search starts from, and the paper's structure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placl import config as configuration
+from placl import rounds
+from placl.api import train
+from placl.config import Config
+from placl.curriculum.curriculum import Curriculum
+from placl.curriculum.searcher import Searcher, make_searcher
+from placl.data.load import Dataset
+from placl.data.pool import Pool
+from placl.data.splits import Problem
+from placl.data.synthetic import animals
+from placl.errors import InputError, MachineError
+from placl.execute.executor import Job, OnDone, OnProgress
+from placl.lab import Lab
+from placl.learn.candidate import Outcome, Task
+from placl.learn.inner_loop import Trained, TrainingSet
+from placl.learn.label import PseudoLabels
+from placl.models.weights import weights_sha256
+from placl.rounds import check, placl
+from placl.watch import Level
+
+MakeConfig = Callable[..., Config]
+MakeLab = Callable[..., Lab]
+
+
+class Pretending:
+    """An executor that trains nothing: thresholds of 0.3 are best. It keeps the tasks it was given."""
+
+    workers = 1
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+
+    def run(self, task: Task, jobs: dict[int, Job], on_done: OnDone, on_progress: OnProgress) -> None:
+        self.tasks.append(task)
+        for number, job in jobs.items():
+            on_done(number, Outcome(-float(((job.curriculum.array - 0.3) ** 2).sum()), 1, (1.0,)))
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Spies:
+    """What the rounds did, in order."""
+
+    labelled: list[tuple[tuple[str, ...], str]]  # ids, and the network that labelled them
+    trained: list[tuple[TrainingSet, Curriculum, int]]
+    bases: list[np.ndarray]
+
+
+@pytest.fixture
+def spies(monkeypatch: pytest.MonkeyPatch) -> Spies:
+    found = Spies([], [], [])
+    label, inner_loop = rounds.label, rounds.inner_loop
+
+    def spy_label(net: Any, pool: Pool, config: Config, *, model: str = "", on_progress: Any = None) -> PseudoLabels:
+        if model:
+            assert model == weights_sha256(net)
+            found.labelled.append((pool.ids, model))
+        return label(net, pool, config, model=model, on_progress=on_progress)
+
+    def spy_loop(config: Config, data: TrainingSet, curriculum: Curriculum, seed: int, **rest: Any) -> Trained:
+        found.trained.append((data, curriculum, seed))
+        return inner_loop(config, data, curriculum, seed, **rest)
+
+    def spy_searcher(settings: Any, base: np.ndarray, seed: int) -> Searcher:
+        found.bases.append(base)
+        return make_searcher(settings, base, seed)
+
+    monkeypatch.setattr(rounds, "label", spy_label)
+    monkeypatch.setattr(rounds, "inner_loop", spy_loop)
+    monkeypatch.setattr(rounds, "make_searcher", spy_searcher)
+    return found
+
+
+def ids_of(data: TrainingSet) -> tuple[str, ...]:
+    return data.unlabelled.ids if data.unlabelled is not None else ()
+
+
+def test_cross_training_alternates_between_halves(
+    tiny: MakeConfig, make_lab: MakeLab, problem: Problem, spies: Spies
+) -> None:
+    config = tiny({"rounds.count": 3, "rounds.finish": "both"})
+    executor = Pretending()
+    stages = list(placl(make_lab(config, executor=executor)))
+    assert [stage.name for stage in stages] == ["round_0", "round_1", "round_2", "round_3", "final"]
+    first, second = (half.ids for half in problem.halves)
+    theta = [stage.sha256 for stage in stages]
+    assert len(set(theta)) == 5
+    # Theta^{r-1} labels D_u^(1) in odd rounds and D_u^(2) in even ones; Theta^3 labels the half it never saw.
+    assert spies.labelled == [(first, theta[0]), (second, theta[1]), (first, theta[2]), (second, theta[3])]
+    assert [ids_of(data) for data, _, _ in spies.trained] == [(), first, second, first, first + second]
+    # No network labels what it was trained on.
+    for ids, model in spies.labelled:
+        data = spies.trained[theta.index(model)][0]
+        assert not set(ids) & set(ids_of(data))
+    assert [task.data for task in executor.tasks[::2]] == [data for data, _, _ in spies.trained[1:4]]
+
+
+def test_the_finish_keeps_the_labels_of_the_one_half_and_makes_those_of_the_other(
+    tiny: MakeConfig, make_lab: MakeLab, spies: Spies
+) -> None:
+    stages = list(placl(make_lab(tiny(), executor=Pretending())))
+    last, (data, curriculum, _) = spies.trained[-2][0], spies.trained[-1]
+    assert data.pseudo is not None
+    assert last.pseudo is not None
+    assert data.pseudo.model == f"{stages[1].sha256}+{stages[2].sha256}"
+    np.testing.assert_array_equal(data.pseudo.keypoints[:12], last.pseudo.keypoints)
+    np.testing.assert_array_equal(data.pseudo.confidence[:12], last.pseudo.confidence)
+    assert len(data.pseudo.keypoints) == 24
+    assert curriculum == stages[2].curriculum == stages[3].curriculum
+
+
+@pytest.mark.parametrize("finish", ["last", "both"])
+def test_without_cross_training_everyone_is_labelled_every_round(
+    tiny: MakeConfig, make_lab: MakeLab, problem: Problem, spies: Spies, finish: str
+) -> None:
+    config = tiny({"rounds.cross_training": False, "rounds.finish": finish})
+    stages = list(placl(make_lab(config, executor=Pretending())))
+    assert [stage.name for stage in stages] == ["round_0", "round_1", "round_2"]
+    everyone = problem.halves[0].ids + problem.halves[1].ids
+    assert [ids for ids, _ in spies.labelled] == [everyone, everyone]
+    assert [ids_of(data) for data, _, _ in spies.trained] == [(), everyone, everyone]
+
+
+def test_the_first_base_is_zero_and_the_next_the_last_winner(tiny: MakeConfig, make_lab: MakeLab, spies: Spies) -> None:
+    stages = list(placl(make_lab(tiny({"rounds.count": 3}), executor=Pretending())))
+    assert spies.bases[0].tolist() == [0.0, 0.0]  # (Gamma^0)*
+    for r in (1, 2):
+        curriculum = stages[r].curriculum
+        assert curriculum is not None
+        np.testing.assert_array_equal(spies.bases[r], curriculum.array)
+    assert [c for _, c, _ in spies.trained[1:4]] == [stage.curriculum for stage in stages[1:4]]
+
+
+def test_every_training_starts_from_weights_and_draws_of_its_own(
+    tiny: MakeConfig, make_lab: MakeLab, spies: Spies
+) -> None:
+    list(placl(make_lab(tiny(), executor=Pretending())))
+    assert len({seed for _, _, seed in spies.trained}) == 4
+
+
+def test_no_rounds_is_supervised_training(tiny: MakeConfig, make_lab: MakeLab, spies: Spies) -> None:
+    (stage,) = placl(make_lab(tiny({"rounds.count": 0})))
+    assert stage.name == "round_0"
+    assert stage.curriculum is None
+    assert spies.labelled == []
+
+
+def test_a_stage_that_is_in_the_journal_is_read(tiny: MakeConfig, make_lab: MakeLab, spies: Spies) -> None:
+    config = tiny({"rounds.count": 1, "rounds.finish": "last"})
+    first = list(placl(make_lab(config, executor=Pretending())))
+    executor = Pretending()
+    lab = make_lab(config, executor=executor)
+    again = list(placl(lab))
+    assert len(spies.trained) == 2
+    assert executor.tasks == []
+    facts = [(s.name, s.sha256, s.val, s.curriculum, s.selected, s.images) for s in first]
+    assert [(s.name, s.sha256, s.val, s.curriculum, s.selected, s.images) for s in again] == facts
+    # A lost or damaged file is trained again, to the same bits.
+    (lab.run.path / "round_1" / "model.safetensors").write_bytes(b"rubbish")
+    healed = list(placl(make_lab(config, executor=executor)))
+    assert len(spies.trained) == 3
+    assert healed[1].sha256 == first[1].sha256
+
+
+def test_a_training_that_diverges_ends_the_run(tiny: MakeConfig, make_lab: MakeLab) -> None:
+    config = tiny({"train.lr": 1e9, "train.loss": "mse", "train.epochs": 40, "train.optimizer": "adam"})
+    with pytest.raises(MachineError, match=r"round_0: the loss is no longer a finite number\. Lower train\.lr"):
+        list(placl(make_lab(config)))
+
+
+def test_progress_reaches_its_end(tiny: MakeConfig, make_lab: MakeLab) -> None:
+    seen: dict[Level, tuple[float, float]] = {}
+
+    class Watching:
+        def progress(self, level: Level, done: float, total: float, note: str = "") -> None:
+            assert 0 <= done <= total
+            seen[level] = done, total
+
+        def say(self, line: str) -> None:
+            pass
+
+    for out, changes in (
+        ("both", {}),
+        ("plain", {"rounds.cross_training": False}),
+        ("last", {"rounds.finish": "last"}),
+    ):
+        seen.clear()
+        list(placl(make_lab(tiny(changes), out=out, executor=Pretending(), watch=Watching())))
+        assert {"run", "round", "step", "candidate", "epoch", "label"} <= set(seen)
+        for level, (done, total) in seen.items():
+            assert done == pytest.approx(total), (out, level)
+
+
+# --- what is refused before anything is trained
+
+
+def test_fewer_labels_than_a_batch(tiny: MakeConfig, problem: Problem) -> None:
+    with pytest.raises(
+        InputError, match=r"16 labelled instances are fewer than a batch of 17\. Label more or set train\.batch=16"
+    ):
+        check(problem, tiny({"train.batch": 17}))
+    check(problem, tiny({"train.batch": 16}))
+
+
+def test_no_unlabelled_image(tiny: MakeConfig, problem: Problem) -> None:
+    nobody = problem.halves[0].take(np.zeros(0, np.int64))
+    none, one = replace(problem, halves=(nobody, nobody)), replace(problem, halves=(problem.halves[0], nobody))
+    with pytest.raises(InputError, match="no unlabelled image: name a folder with --unlabeled"):
+        check(none, tiny())
+    check(none, tiny({"rounds.count": 0}))
+    with pytest.raises(InputError, match="one unlabelled instance makes no two halves"):
+        check(one, tiny())
+    check(one, tiny({"rounds.cross_training": False}))
+    check(one, tiny({"rounds.count": 1}))
+
+
+def test_the_best_cannot_be_told_without_a_validation_set(tiny: MakeConfig, problem: Problem) -> None:
+    bare = replace(problem, val=problem.val.take(np.zeros(0, np.int64)))
+    with pytest.raises(InputError, match=r"rounds\.keep=best: there is no validation set"):
+        check(bare, tiny({"rounds.keep": "best", "reward.source": "folds"}))
+    check(bare, tiny({"rounds.keep": "last", "reward.source": "folds"}))
+
+
+# --- the paper's structure
+
+
+def test_a_run_of_the_papers_structure(one_conv: str, tmp_path: Path, spies: Spies) -> None:
+    """R = 6, T = 16, M = 8 and N_G = 21 with a toy network: every line of Algorithm 2, 768 candidates, 7 trainings.
+
+    Candidates are proxies of 3 epochs (A.4), the trainings under (Gamma^r)* have all 21.
+    """
+    small = {
+        "model.name": one_conv,
+        "model.input_size": 16,
+        "train.epochs": 21,
+        "train.milestones": [17, 20],
+        "train.batch": 4,
+        "search.group_size": 1,
+        "search.updates": 2,
+        "proxy.epochs": 3,
+        "data.label_fraction": 0.5,
+        "execute.where": "serial",
+        "execute.final_threads": 1,
+        "execute.device": "cpu",
+    }
+    config = configuration.load(None, {"preset": "paper", **small})
+    assert (config.rounds.count, config.search.steps, config.search.samples, config.groups) == (6, 16, 8, 21)
+    source = np.repeat(["labelled", "val"], [8, 4])  # 4 labelled, two halves of 2, 4 for validation
+    result = train(config, tmp_path / "run", dataset=Dataset(animals(12, 0, size=16), source, ()))
+
+    units = [json.loads(line) for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines()]
+    assert Counter(unit["kind"] for unit in units) == {"candidate": 6 * 16 * 8, "training": 7}
+    assert len({unit["key"] for unit in units}) == 6 * 16 * 8 + 7
+    assert [row["stage"] for row in result.rows] == [f"round_{r}" for r in range(7)]
+    assert len({row["weights_sha256"] for row in result.rows}) == 7
+    assert result.best == "round_6"
+
+    halves = [ids for ids, _ in spies.labelled]
+    assert len(halves) == 6
+    assert halves == [halves[0], halves[1]] * 3
+    assert [model for _, model in spies.labelled] == [row["weights_sha256"] for row in result.rows[:6]]
+    assert spies.bases[0].tolist() == [0.0] * 21
+    for r in range(1, 7):
+        kept = json.loads((tmp_path / "run" / f"round_{r}" / "curriculum.json").read_text())["thresholds"]
+        assert spies.trained[r][1].thresholds == tuple(kept)
+        if r < 6:
+            assert spies.bases[r].tolist() == kept
+    for unit in units:
+        if unit["kind"] == "candidate":
+            assert len(unit["outcome"]["selected"]) == 3
+        elif unit["name"] != "round_0":
+            assert len(unit["selected"]) == 21
+    assert isinstance(result.rows[6]["val"], float)
