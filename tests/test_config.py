@@ -234,7 +234,7 @@ def test_every_key_is_dumped() -> None:
 
 
 def test_differences_name_keys_and_values() -> None:
-    old = load(None, {"train.lr": 0.5})
+    old = load(None, {"train.lr": 0.5, "label.rotations": []})
     new = load(None, {"train.lr": 0.25, "label.rotations": [30]})
     assert differences(old, new) == ["train.lr: 0.5 -> 0.25", "label.rotations: [] -> [30.0]"]
     assert differences(old, old) == []

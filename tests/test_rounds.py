@@ -67,11 +67,12 @@ def spies(monkeypatch: pytest.MonkeyPatch) -> Spies:
     found = Spies([], [], [])
     label, inner_loop = rounds.label, rounds.inner_loop
 
-    def spy_label(net: Any, pool: Pool, config: Config, *, model: str = "", on_progress: Any = None) -> PseudoLabels:
+    def spy_label(net: Any, pool: Pool, config: Config, *, model: str = "", **more: Any) -> PseudoLabels:
         if model:
+            assert more["all_views"]  # pseudo-labels are made with care, scores as predictions are
             assert model == weights_sha256(net)
             found.labelled.append((pool.ids, model))
-        return label(net, pool, config, model=model, on_progress=on_progress)
+        return label(net, pool, config, model=model, **more)
 
     def spy_loop(config: Config, data: TrainingSet, curriculum: Curriculum, seed: int, **rest: Any) -> Trained:
         found.trained.append((data, curriculum, seed))

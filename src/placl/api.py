@@ -89,6 +89,8 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         rows.append(_row(stage, test, labels, len(split.val)))
         run.write_json(f"{stage.name}/metrics.json", {"val": stage.val.to_dict(), "test": test and test.to_dict()})
         run.write_rows("results.csv", rows)
+        scores = {f"stages/{part}": rows[-1][part] for part in ("val", "test") if rows[-1][part] is not None}
+        run.log(scores, len(rows) - 1)
         run.write_report(describe(split, dataset.pool), rows)
         watch.say(_line(rows[-1], stage))
 

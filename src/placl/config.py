@@ -116,8 +116,12 @@ class Label(Section):
 
     decode: Literal["argmax", "quarter", "dark"] = Field("quarter", description="sub-pixel reading of a heatmap")
     flip: bool = Field(False, description="average the heatmaps with those of the mirrored image")
-    rotations: tuple[float, ...] = Field((), description="for pseudo-labels: average also over images rotated by these degrees")
-    scales: tuple[Positive, ...] = Field((), description="for pseudo-labels: average also over images scaled by these factors")
+    rotations: tuple[float, ...] = Field(
+        (), description="for pseudo-labels: average also over images rotated by these degrees"
+    )
+    scales: tuple[Positive, ...] = Field(
+        (), description="for pseudo-labels: average also over images scaled by these factors"
+    )
     batch: Count = Field(256, description="images at once")
 
 

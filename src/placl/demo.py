@@ -21,8 +21,8 @@ TRAIN, VAL, TEST = 2000, 400, 600
 SETTINGS: dict[str, Any] = {
     "preset": "cpu",
     "data.label_fraction": 0.05,
-    "train.steps_per_epoch": 40,
-    "proxy.steps_per_epoch": 6,
+    "train.steps_per_epoch": 60,
+    "proxy.steps_per_epoch": 10,
     "search.steps": 3,
     "rounds.count": 2,
     "reference": True,

@@ -51,6 +51,7 @@ def search(lab: Lab, task: Task, searcher: Searcher, name: str, seed: int) -> Cu
         diagnostics = searcher.tell(np.array([outcome.reward for outcome in outcomes]))
         rows += [_row(t, j, c, o, diagnostics) for j, (c, o) in enumerate(zip(curricula, outcomes, strict=True))]
         lab.run.write_rows(f"{name}/search.csv", rows)
+        lab.run.log({f"{name}/{key}": value for key, value in diagnostics.items()}, t + 1)
         lab.watch.progress("step", t + 1, searcher.steps, f"{name}: reward {diagnostics['reward_mean']:.2f}")
     return searcher.best()
 

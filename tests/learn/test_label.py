@@ -149,7 +149,9 @@ VIEWS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("views", VIEWS)
 def test_every_view_of_an_equivariant_network_says_the_same(views: dict[str, Any]) -> None:
     net, pool = SeesDots(), dots((47.5, 35.5))
-    found = label(net, pool, settings(**views, label__decode="dark", select__score="agreement", train__sigma=1.0), all_views=True)
+    found = label(
+        net, pool, settings(**views, label__decode="dark", select__score="agreement", train__sigma=1.0), all_views=True
+    )
     assert found.keypoints[0, 0].tolist() == pytest.approx([47.5, 35.5], abs=0.7)
     assert found.confidence[0, 0] > 0.97  # the views agree within a fraction of the target's width
     count = 1 + len(views.get("label__rotations", [])) + len(views.get("label__scales", []))

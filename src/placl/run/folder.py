@@ -42,6 +42,7 @@ class RunFolder:
         if not (path / "environment.json").exists():
             write_atomic(path / "environment.json", json.dumps(environment(), indent=2) + "\n")
         self.journal = Journal(path / "journal.jsonl")
+        self._board: Any = None  # a SummaryWriter, once something is logged
 
     def split(self) -> Split | None:
         return read_split(self.path)
@@ -81,6 +82,16 @@ class RunFolder:
         sink = pa.BufferOutputStream()
         pyarrow.parquet.write_table(table, sink)
         write_atomic(self.path / name / "pseudo_labels.parquet", sink.getvalue().to_pybytes())
+
+    def log(self, scalars: dict[str, float], step: int) -> None:
+        """Numbers over steps, as TensorBoard event files in ``tb/``. A unit read from the journal logs again."""
+        if self._board is None:
+            from torch.utils.tensorboard import SummaryWriter  # a second that runs without it need not wait
+
+            self._board = SummaryWriter(str(self.path / "tb"))
+        for name, value in scalars.items():
+            self._board.add_scalar(name, value, step)
+        self._board.flush()
 
     def write_report(self, summary: str, rows: list[dict[str, Any]]) -> None:
         """``report.html`` from what the folder holds so far."""
