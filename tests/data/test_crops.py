@@ -119,7 +119,10 @@ def test_same_scale_copies_pixels() -> None:
     image = picture(128, 128)
     crop = cut(image, crop_maps(np.array([[12.8, 12.8, 102.4, 102.4]]), view=128, context=1.25, size=160)[0], 160)
     np.testing.assert_array_equal(crop[16:-16, 16:-16], image)
-    assert not crop[:16].any() and not crop[-16:].any() and not crop[:, :16].any() and not crop[:, -16:].any()
+    assert not crop[:16].any()
+    assert not crop[-16:].any()
+    assert not crop[:, :16].any()
+    assert not crop[:, -16:].any()
 
 
 @pytest.mark.parametrize("view", [64, 32])
@@ -247,7 +250,8 @@ def test_unreadable_files_say_why(tmp_path: Path, case: str) -> None:
     (tmp_path / "a.jpg").write_bytes(data)
     with pytest.raises(UnreadableImageError, match=reason) as caught:
         decode(tmp_path / "a.jpg")
-    assert "\n" not in str(caught.value) and "0x" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "0x" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "reason"), [("none.jpg", "No such file"), ("a\0b.jpg", "not a file name")])
@@ -264,8 +268,12 @@ def test_pool_of_instances(tmp_path: Path) -> None:
     instances = instances_of([image], np.array([[12.8, 12.8, 102.4, 102.4]]))
     pool, skipped = build_pool(instances, view=64, cache=tmp_path / "cache")
     assert skipped == []
-    assert pool.crops.shape == (1, 80, 80, 3) and isinstance(pool.crops, np.memmap) and not pool.crops.flags.writeable
-    assert pool.view == 64 and pool.rows.tolist() == [0] and pool.ids == ("i0",)
+    assert pool.crops.shape == (1, 80, 80, 3)
+    assert isinstance(pool.crops, np.memmap)
+    assert not pool.crops.flags.writeable
+    assert pool.view == 64
+    assert pool.rows.tolist() == [0]
+    assert pool.ids == ("i0",)
     assert pool.length.tolist() == pytest.approx([51.2])  # 102.4 / 2, and 64 / 1.25
     assert pool.area.tolist() == [99]
     # x' = (x + 0.5) / 2 - 0.5, and 8 pixels of margin
@@ -279,7 +287,8 @@ def test_whole_images_take_their_size_from_the_file(tmp_path: Path) -> None:
     pool = build(plain(save(tmp_path / "a.png"), save(tmp_path / "b.png", picture(100, 200))), tmp_path / "cache")
     assert pool.area.tolist() == [64 * 48, 100 * 200]
     np.testing.assert_allclose(pool.to_image[:, 0], [1.25 * 64 / 32, 1.25 * 200 / 32])
-    assert not pool.keypoints.any() and not pool.labelled.any()
+    assert not pool.keypoints.any()
+    assert not pool.labelled.any()
 
 
 def test_unlabelled_keypoints_are_zero_and_those_outside_the_crop_stay(tmp_path: Path) -> None:
@@ -367,7 +376,8 @@ def test_unreadable_images_of_unlabelled_instances_are_skipped(tmp_path: Path) -
     for _ in range(2):  # built, and from the cache
         pool, skipped = build_pool(instances, view=32, cache=tmp_path / "cache")
         assert skipped == [f"{bad}: not a known image format", f"{tmp_path / 'gone.png'}: No such file or directory"]
-        assert pool.ids == ("i1",) and pool.rows.tolist() == [1]
+        assert pool.ids == ("i1",)
+        assert pool.rows.tolist() == [1]
         np.testing.assert_array_equal(pool.images(np.array([0]))[0], cut(decode(good), pool.to_image[0], 40))
 
 
@@ -405,7 +415,8 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) 
     monkeypatch.setattr(os, place, full)
     with pytest.raises(MachineError, match=r"no room for 0\.0 GB of crops") as caught:
         build(plain(save(tmp_path / "a.png")), tmp_path / "cache")
-    assert caught.value.exit_code == 1 and "\n" not in str(caught.value)
+    assert caught.value.exit_code == 1
+    assert "\n" not in str(caught.value)
     assert list((tmp_path / "cache").iterdir()) == []
 
 

@@ -41,8 +41,10 @@ def test_plain_images_have_no_keypoints_until_they_take_on_a_skeleton() -> None:
     assert not instances.labelled.any()
     taken = instances.with_skeleton(BIRD)
     assert taken.skeleton == BIRD
-    assert taken.keypoints.shape == (3, 2, 2) and taken.keypoints.dtype == np.float32
-    assert taken.visibility.tolist() == [[0, 0]] * 3 and taken.visibility.dtype == np.uint8
+    assert taken.keypoints.shape == (3, 2, 2)
+    assert taken.keypoints.dtype == np.float32
+    assert taken.visibility.tolist() == [[0, 0]] * 3
+    assert taken.visibility.dtype == np.uint8
     assert len(taken) == 3
 
 
@@ -70,7 +72,8 @@ def test_join_gives_the_skeleton_to_plain_images_and_keeps_order() -> None:
     assert joined.skeleton == BIRD
     assert joined.ids == ("u.jpg", "a.jpg#0", "b.jpg#1")
     assert joined.labelled.tolist() == [False, True, True]
-    assert np.isnan(joined.boxes[0]).all() and joined.boxes[1].tolist() == [1, 2, 30, 40]
+    assert np.isnan(joined.boxes[0]).all()
+    assert joined.boxes[1].tolist() == [1, 2, 30, 40]
     assert joined.sources == ("", "ann.json", "ann.json")
     assert joined.head_length is None
 
@@ -113,7 +116,9 @@ def test_join_names_both_lists_when_keypoints_differ() -> None:
     with pytest.raises(InputError) as caught:
         join([labelled("a.jpg"), labelled("b.jpg", skeleton=Skeleton(("nose", "ear", "paw")))])
     message = str(caught.value)
-    assert "beak, tail" in message and "nose, ear, paw" in message and "\n" not in message
+    assert "beak, tail" in message
+    assert "nose, ear, paw" in message
+    assert "\n" not in message
     assert caught.value.exit_code == 2
 
 

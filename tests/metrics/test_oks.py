@@ -116,7 +116,8 @@ def test_nan_predictions_count_zero_and_unlabelled_instances_are_nan() -> None:
     truth[1] = np.nan
     predicted = np.array([[[math.nan, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
     found = oks(predicted, truth, np.array([[2, 2], [0, 0]]), np.array([100.0, math.nan]), (0.05, 0.05))
-    assert found[0] == 0.5 and math.isnan(found[1])
+    assert found[0] == 0.5
+    assert math.isnan(found[1])
 
 
 # --- average precision ---

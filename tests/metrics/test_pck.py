@@ -32,7 +32,8 @@ def by_hand() -> Case:
 
 def test_by_hand() -> None:
     result = pck(*by_hand(), alpha=0.1)  # limits 5 and 10: both distances of keypoint 0 lie exactly on them
-    assert result.per_keypoint[:2].tolist() == [100.0, 0.0] and math.isnan(result.per_keypoint[2])
+    assert result.per_keypoint[:2].tolist() == [100.0, 0.0]
+    assert math.isnan(result.per_keypoint[2])
     assert result.counted.tolist() == [2, 2, 0]
     assert result.overall == 50.0
     assert pck(*by_hand(), alpha=0.12).overall == 100.0
@@ -61,8 +62,10 @@ def test_predictions_that_are_not_finite_are_wrong(bad: float) -> None:
 def test_nothing_counted_is_nan() -> None:
     predicted, truth, visibility, length = by_hand()
     result = pck(predicted, np.full_like(truth, np.nan), np.zeros_like(visibility), length)
-    assert math.isnan(result.overall) and math.isnan(result.mean_keypoint)
-    assert np.isnan(result.per_keypoint).all() and result.counted.sum() == 0
+    assert math.isnan(result.overall)
+    assert math.isnan(result.mean_keypoint)
+    assert np.isnan(result.per_keypoint).all()
+    assert result.counted.sum() == 0
     assert math.isnan(pck(predicted[:0], truth[:0], visibility[:0], length[:0]).overall)
 
 
@@ -81,7 +84,8 @@ def test_values_and_order_of_instances(seed: int, alpha: float) -> None:
     result = pck(*case, alpha=alpha)
     order = np.random.default_rng(seed).permutation(len(case[0]))
     shuffled = pck(*(array[order] for array in case), alpha=alpha)
-    assert 0 <= result.overall <= 100 and 0 <= result.mean_keypoint <= 100
+    assert 0 <= result.overall <= 100
+    assert 0 <= result.mean_keypoint <= 100
     assert shuffled.overall == result.overall
     assert np.array_equal(shuffled.per_keypoint, result.per_keypoint, equal_nan=True)
     weighted = np.nansum(result.per_keypoint * result.counted) / result.counted.sum()
@@ -105,7 +109,8 @@ def test_a_keypoint_never_visible_is_left_out(seed: int) -> None:
     visibility[:, 2] = 0
     with_it = pck(predicted, truth, visibility, length)
     without = pck(*(np.delete(array, 2, axis=1) for array in (predicted, truth, visibility)), length)
-    assert with_it.overall == without.overall and with_it.mean_keypoint == without.mean_keypoint
+    assert with_it.overall == without.overall
+    assert with_it.mean_keypoint == without.mean_keypoint
 
 
 # --- PCKh ---
@@ -130,7 +135,8 @@ def test_pckh_is_mpiis() -> None:
     heads = np.random.default_rng(8).uniform([0, 0, 20, 20], [5, 5, 30, 30], (40, 4))
     result = pckh(predicted, truth, visibility, head_length(heads))
     assert result.overall == pytest.approx(mpii_mean(predicted, truth, visibility > 0, heads))
-    assert result.counted[[6, 7]].tolist() == [0, 0] and visibility[:, 6].any()
+    assert result.counted[[6, 7]].tolist() == [0, 0]
+    assert visibility[:, 6].any()
 
 
 def test_excluded_keypoints_by_name() -> None:

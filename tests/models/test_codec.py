@@ -49,7 +49,8 @@ def test_gaussian_by_hand() -> None:
     codec = HeatmapCodec(16, 2, 1.5)
     # Input (7.0, 4.5) is heatmap (3.25, 2.0); pixel (5, 3) lies 1.75 right and 1 down of it.
     targets, weights = codec.encode(point(7.0, 4.5), torch.ones(1, 1))
-    assert targets.shape == (1, 1, 8, 8) and targets.dtype == torch.float32
+    assert targets.shape == (1, 1, 8, 8)
+    assert targets.dtype == torch.float32
     assert targets[0, 0, 3, 5].item() == pytest.approx(math.exp(-(1.75**2 + 1**2) / (2 * 1.5**2)), rel=1e-6)
     assert targets[0, 0, 2, 3].item() == pytest.approx(math.exp(-(0.25**2) / 4.5), rel=1e-6) == targets.max().item()
     assert weights.tolist() == [[1.0]]
@@ -89,7 +90,8 @@ def test_heatmaps_fall_with_the_distance_from_the_centre(x: float, y: float, sig
     pixels = torch.arange(32.0)
     squared = (pixels[None, :] - centre[0]) ** 2 + (pixels[:, None] - centre[1]) ** 2  # (H, W)
     ordered = heatmap.flatten()[squared.flatten().argsort()]
-    assert (ordered.diff() <= 1e-6).all() and heatmap.max() <= 1
+    assert (ordered.diff() <= 1e-6).all()
+    assert heatmap.max() <= 1
     assert ordered[0] >= math.exp(-0.25 / sigma**2) - 1e-4  # half a pixel away in x and in y at most
 
 
@@ -192,7 +194,7 @@ def test_half_precision_heatmaps_decode_as_float32() -> None:
 
 @pytest.mark.parametrize(("size", "stride", "sigma"), [(30, 4, 2.0), (32, 0, 2.0), (32, 4, 0.0), (32, 4, math.nan)])
 def test_impossible_codecs_are_refused(size: int, stride: int, sigma: float) -> None:
-    with pytest.raises(ValueError, match="does not divide|must be positive"):
+    with pytest.raises(ValueError, match=r"does not divide|must be positive"):
         HeatmapCodec(size, stride, sigma)
 
 

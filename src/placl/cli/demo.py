@@ -20,9 +20,9 @@ def demo(
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Keys of the configuration to change.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The run folder, new or to carry on.")] = Path(
-        "runs/demo"
-    ),
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="The run folder; default: runs/demo-SEED.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of everything random.")] = 0,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -37,6 +37,7 @@ def demo(
     file, overrides = split_settings(settings or [])
     if file is not None:
         raise InputError(f"{file}: the demo has its own configuration. Set keys with key=value, or use placl train.")
+    out = out or Path(f"runs/demo-{seed}")
     with open_watch(quiet) as watch:
         watch.say(f"run folder: {out}")
         from placl.demo import run_demo

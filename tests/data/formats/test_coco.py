@@ -95,7 +95,8 @@ def test_categories_may_share_their_keypoints(tmp_path: Path) -> None:
     data["categories"].append(data["categories"][0] | {"id": 6, "name": "duck", "skeleton": []})
     data["annotations"][1]["category_id"] = 6
     skeleton = read_coco(write(tmp_path, data)).skeleton
-    assert skeleton is not None and skeleton.edges == ((0, 1), (1, 2))
+    assert skeleton is not None
+    assert skeleton.edges == ((0, 1), (1, 2))
 
 
 def test_boxes_alone_need_no_skeleton(tmp_path: Path) -> None:
@@ -104,7 +105,8 @@ def test_boxes_alone_need_no_skeleton(tmp_path: Path) -> None:
     for annotation in data["annotations"]:
         annotation.pop("keypoints", None)
     instances = read_coco(write(tmp_path, data))
-    assert instances.skeleton is None and len(instances) == 3
+    assert instances.skeleton is None
+    assert len(instances) == 3
 
 
 def test_keypoints_option_names_what_the_file_does_not(tmp_path: Path) -> None:
@@ -113,12 +115,15 @@ def test_keypoints_option_names_what_the_file_does_not(tmp_path: Path) -> None:
     path = write(tmp_path, data)
     assert "Pass --keypoints." in refusal(path)
     skeleton = read_coco(path, keypoints=("a", "b", "c")).skeleton
-    assert skeleton is not None and skeleton.keypoints == ("a", "b", "c") and skeleton.edges == ()
+    assert skeleton is not None
+    assert skeleton.keypoints == ("a", "b", "c")
+    assert skeleton.edges == ()
 
 
 def test_keypoints_option_keeps_edges_when_it_renames(tmp_path: Path) -> None:
     skeleton = read_coco(write(tmp_path, bird_file()), keypoints=("l", "r", "t")).skeleton
-    assert skeleton is not None and skeleton.edges == ((0, 1), (1, 2))
+    assert skeleton is not None
+    assert skeleton.edges == ((0, 1), (1, 2))
 
 
 @pytest.mark.parametrize("place", ["images/a.jpg", "images/images/a.jpg", "a.jpg"])
@@ -170,7 +175,8 @@ def test_skeleton_of_another_animal_is_not_drawn() -> None:
 
 def test_skeleton_takes_flip_pairs_and_sigmas_of_the_category() -> None:
     skeleton = coco_skeleton(category(flip_pairs=[[1, 2]], sigmas=[0.1, 0.2, 1]))
-    assert skeleton.flip_pairs == ((1, 2),) and skeleton.sigmas == (0.1, 0.2, 1.0)
+    assert skeleton.flip_pairs == ((1, 2),)
+    assert skeleton.sigmas == (0.1, 0.2, 1.0)
     assert coco_skeleton(category(flip_pairs=[])).flip_pairs == ()
 
 
@@ -196,7 +202,8 @@ def test_broken_category(tmp_path: Path, fields: Json, complaint: str) -> None:
     data["categories"][0] |= fields
     message = refusal(write(tmp_path, data))
     assert complaint in message
-    assert "ann.json: category" in message and '"bird"' in message
+    assert "ann.json: category" in message
+    assert '"bird"' in message
 
 
 def set_at(*path: Any, value: Any) -> Callable[[Json], None]:
@@ -333,7 +340,8 @@ def test_categories_in_use_must_name_the_same_keypoints(tmp_path: Path) -> None:
     assert len(read_coco(write(tmp_path, data))) == 3  # nothing is a hand
     data["annotations"][2]["category_id"] = 6
     message = refusal(write(tmp_path, data))
-    assert '"bird" and "hand"' in message and '["left_eye", "right_eye", "tail"] against ["thumb"]' in message
+    assert '"bird" and "hand"' in message
+    assert '["left_eye", "right_eye", "tail"] against ["thumb"]' in message
 
 
 def test_names_with_line_breaks_stay_on_one_line(tmp_path: Path) -> None:
@@ -364,7 +372,8 @@ class TestRealFiles:
         assert [int(i.split("#")[1]) for i in instances.ids] == [a["id"] for a in expected]
         assert instances.boxes.tolist() == [a["bbox"] for a in expected]
         assert (instances.visibility > 0).sum(axis=1).tolist() == [a["num_keypoints"] for a in expected]
-        assert instances.skeleton is not None and instances.skeleton.sigmas == COCO_SIGMAS
+        assert instances.skeleton is not None
+        assert instances.skeleton.sigmas == COCO_SIGMAS
         assert instances.skeleton.edges[0] == (15, 13)
 
     @pytest.mark.parametrize(

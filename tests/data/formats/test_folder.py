@@ -32,7 +32,8 @@ def test_every_image_is_one_instance_in_order(tmp_path: Path) -> None:
     assert instances.ids == ("a/y/x.webp", "a/z.jpeg", "b.PNG", "c.tif", "d.TIFF", "e.bmp", "f.jpg")
     assert instances.images[0] == tmp_path / "a/y/x.webp"
     assert instances.image_index.tolist() == list(range(7))
-    assert np.isnan(instances.boxes).all() and np.isnan(instances.area).all()
+    assert np.isnan(instances.boxes).all()
+    assert np.isnan(instances.area).all()
     assert instances.skeleton is None
 
 
@@ -44,7 +45,8 @@ def test_hidden_and_other_files_are_skipped(tmp_path: Path) -> None:
 def test_one_image(tmp_path: Path) -> None:
     touch(tmp_path, "a.jpg", "b.jpg")
     instances = read_folder(tmp_path / "b.jpg")
-    assert instances.ids == ("b.jpg",) and instances.images == (tmp_path / "b.jpg",)
+    assert instances.ids == ("b.jpg",)
+    assert instances.images == (tmp_path / "b.jpg",)
 
 
 def test_boxes_on_the_images_that_are_there(tmp_path: Path) -> None:
@@ -57,7 +59,8 @@ def test_boxes_on_the_images_that_are_there(tmp_path: Path) -> None:
     assert instances.image_index.tolist() == [0, 1, 0]
     assert instances.boxes[:, 0].tolist() == [1, 2, 3]
     assert instances.area.tolist() == [12, 12, 12]
-    assert instances.skeleton is None and not instances.labelled.any()
+    assert instances.skeleton is None
+    assert not instances.labelled.any()
 
 
 def test_boxes_on_one_image(tmp_path: Path) -> None:
@@ -75,7 +78,8 @@ def test_nothing_to_read(tmp_path: Path, name: str, complaint: str) -> None:
     touch(tmp_path, "notes.txt")
     with pytest.raises(InputError, match=complaint) as caught:
         read_folder(tmp_path / name)
-    assert str(caught.value).startswith(f"{tmp_path / name}: ") and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / name}: ")
+    assert "\n" not in str(caught.value)
 
 
 def test_boxes_on_no_image(tmp_path: Path) -> None:
