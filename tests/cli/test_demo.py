@@ -37,9 +37,9 @@ def test_the_document(placl: Callable, stub: Stub) -> None:
         "full": {"pck": 60.0, "labels": 2000},
         "gap_recovered": 0.75,
         "seconds": 240.0,
-        "run": "runs/demo",
+        "run": "runs/demo-0",
     }
-    assert stub.asked == (Path("runs/demo"), 0, None)
+    assert stub.asked == (Path("runs/demo-0"), 0, None)
 
 
 def test_the_table(placl: Callable, stub: Stub) -> None:
