@@ -64,7 +64,8 @@ class TellsSides(SeesDots):
 
 
 def settings(**changes: Any) -> Config:
-    base = {"model.input_size": SIZE, "train.loss": "mse", "label.decode": "argmax", "label.flip": False}
+    plain = {"label.decode": "argmax", "label.flip": False, "label.rotations": [], "label.scales": []}
+    base = {"model.input_size": SIZE, "train.loss": "mse", **plain}
     return configuration.load(None, {**base, **{key.replace("__", "."): value for key, value in changes.items()}})
 
 

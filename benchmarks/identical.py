@@ -1,0 +1,75 @@
+"""The same bits, however a run went: uninterrupted, killed in the middle of a search, and without worker processes.
+
+    python benchmarks/identical.py ../shared/data/cub.tar
+
+Runs `benchmarks/cub.py`'s training of one seed three times (three times its time) and compares the sha256 of all
+weights in `results.csv`. A run that is there already is used as it is. Writes `benchmarks/results/identical.csv`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from cub import RESULTS, command, prepare
+from placl.run.files import write_csv
+
+
+def hashes(run: Path) -> dict[str, str]:
+    with open(run / "results.csv", newline="") as file:
+        return {row["stage"]: row["weights_sha256"] for row in csv.DictReader(file)}
+
+
+def candidates(run: Path) -> int:
+    journal = run / "journal.jsonl"
+    return journal.read_text().count('"kind": "candidate"') if journal.exists() else 0
+
+
+def run_and_kill(call: list[str], run: Path, after: int) -> None:
+    """Start a run, kill it and its workers when ``after`` candidates are in the journal, and start it again."""
+    process = subprocess.Popen(call, stdout=subprocess.DEVNULL, start_new_session=True)
+    while candidates(run) < after and process.poll() is None:
+        time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    print(f"killed with {candidates(run)} candidates done; starting again", flush=True)
+    subprocess.run(call, stdout=subprocess.DEVNULL, check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("archive", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="folder for the data and the runs")
+    parser.add_argument("--kill-after", type=int, default=15, help="candidates")
+    parser.add_argument("overrides", nargs="*", help="key=value, handed to placl train", metavar="key=value")
+    arguments = parser.parse_intermixed_args()
+    data = arguments.out / "cub-data"
+    prepare(arguments.archive, data)
+    runs = {name: arguments.out / f"cub-{arguments.seed}{suffix}" for name, suffix in
+            (("uninterrupted", ""), ("killed", "-killed"), ("serial", "-serial"))}  # fmt: skip
+    for name, run in runs.items():
+        extra = {"serial": ["execute.where=serial"], "killed": ["execute.workers=2"]}.get(name, [])
+        call = command(data, run, arguments.seed, [*arguments.overrides, *extra])
+        if name == "killed" and not (run / "results.csv").exists():
+            run_and_kill(call, run, arguments.kill_after)
+        else:
+            subprocess.run(call, stdout=subprocess.DEVNULL, check=True)
+    found = {name: hashes(run) for name, run in runs.items()}
+    rows = [
+        {"stage": stage, **{name: found[name].get(stage, "") for name in found}, "identical": len(
+            {found[name].get(stage) for name in found}) == 1}
+        for stage in found["uninterrupted"]
+    ]  # fmt: skip
+    write_csv(RESULTS / "identical.csv", rows)
+    print((RESULTS / "identical.csv").read_text())
+    raise SystemExit(not all(row["identical"] for row in rows))
+
+
+if __name__ == "__main__":
+    main()
