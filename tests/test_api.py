@@ -15,7 +15,7 @@ import torch
 import yaml
 
 from placl import rounds
-from placl.api import Result, run_key, train
+from placl.api import Result, identity, train
 from placl.config import Config
 from placl.data.load import Dataset
 from placl.data.splits import Problem, make_problem
@@ -26,6 +26,7 @@ from placl.learn.label import label
 from placl.learn.score import score
 from placl.models.weights import read_state, weights_sha256
 from placl.run.folder import read_config, read_split
+from placl.run.journal import key_of
 from placl.watch import Level
 
 MakeConfig = Callable[..., Config]
@@ -65,7 +66,7 @@ def test_the_folder_holds_what_was_done(result: Result, tiny: MakeConfig, datase
     split = read_split(result.run)
     assert split is not None
     assert [len(ids) for ids in split.roles().values()] == [16, 12, 12, 10, 10]
-    assert json.loads((result.run / "skipped.json").read_text()) == {"skipped": []}
+    assert json.loads((result.run / "skipped.json").read_text()) == {"count": 0, "images": []}
 
 
 def test_results_name_every_network_and_what_it_cost(result: Result) -> None:
@@ -175,9 +176,10 @@ def test_what_was_skipped_is_said_and_kept(tiny: MakeConfig, dataset: Dataset, t
             said.append(line)
 
     config = tiny({"rounds.count": 0, "data.label_fraction": 0.4})
-    train(config, tmp_path / "run", Listening(), replace(dataset, notes=("a.jpg: the file is empty",)))
-    assert json.loads((tmp_path / "run" / "skipped.json").read_text()) == {"skipped": ["a.jpg: the file is empty"]}
-    assert said[0] == "a.jpg: the file is empty"
+    train(config, tmp_path / "run", Listening(), replace(dataset, skipped=("a.jpg: the file is empty",)))
+    kept = json.loads((tmp_path / "run" / "skipped.json").read_text())
+    assert kept == {"count": 1, "images": ["a.jpg: the file is empty"]}
+    assert said[0] == "1 unreadable unlabelled images are skipped, the first: a.jpg: the file is empty"
     assert said[1] == "16 labelled, 24 unlabelled, 10 validation and 10 test instances, 14 keypoints"
     assert said[2].startswith("round_0: PCK@0.1 val ")
 
@@ -195,7 +197,7 @@ def test_what_was_skipped_is_said_and_kept(tiny: MakeConfig, dataset: Dataset, t
         ({"data.label_fraction": 1.0}, r"no unlabelled image: name a folder with --unlabeled"),
         ({"model.name": "tinny"}, r'model\.name=tinny: no such network\. Did you mean "tiny"\?'),
         ({"proxy.model": "tinny"}, r'model\.name=tinny: no such network\. Did you mean "tiny"\?'),
-        ({"model.weights": "nowhere.safetensors"}, r"nowhere\.safetensors: no such file"),
+        ({"model.init": "pretrained", "model.weights": "nowhere.safetensors"}, r"nowhere\.safetensors: no such file"),
     ],
 )
 def test_what_cannot_work_is_refused_and_leaves_nothing(
@@ -232,7 +234,7 @@ def test_a_run_is_known_by_its_data_and_by_what_changes_results(
     problem = make_problem(dataset.pool, split)
 
     def key(on: Problem = problem, **changes: Any) -> str:
-        return run_key(on, tiny({name.replace("__", "."): value for name, value in changes.items()}))
+        return key_of(**identity(on, tiny({name.replace("__", "."): value for name, value in changes.items()})))
 
     assert key() == key(execute__workers=3, execute__where="pool", reference=True, data__cache="elsewhere")
     moved = replace(problem.labelled, keypoints=problem.labelled.keypoints + 1)
@@ -248,6 +250,12 @@ def test_a_run_is_known_by_its_data_and_by_what_changes_results(
         key(replace(problem, halves=problem.halves[::-1])),
     }
     assert len(keys) == 8
+
+
+def test_a_run_whose_data_has_changed_is_not_carried_on(result: Result, tiny: MakeConfig, dataset: Dataset) -> None:
+    moved = replace(dataset, pool=replace(dataset.pool, keypoints=dataset.pool.keypoints + 1))
+    with pytest.raises(InputError, match=r"cannot be carried on, since the data changed after it was begun"):
+        train(tiny(SETTINGS), result.run, dataset=moved)
 
 
 # --- interrupted and resumed

@@ -81,14 +81,19 @@ def refused(overrides: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"train.lrr": 1}, 'overrides: unknown key "train.lrr". Did you mean "lr"?'),
-        ({"train.epoch_count": 1}, 'overrides: unknown key "train.epoch_count". Did you mean "epoch"?'),
-        ({"trian.lr": 1}, 'overrides: unknown key "trian". Did you mean "train"?'),
-        ({"sead": 1}, 'overrides: unknown key "sead". Did you mean "seed"?'),
-        ({"train.loss": "msee"}, 'overrides: "msee" is not a value of train.loss. Did you mean "mse"?'),
-        ({"search.searcher": "ppo"}, 'overrides: "ppo" is not a value of search.searcher. Did you mean "ppo2"?'),
-        ({"rounds.keep": "xyz"}, 'overrides: "xyz" is not a value of rounds.keep. Known: last, best.'),
-        ({"preset": "papier"}, 'overrides: preset "papier" is unknown. Known: cpu, fast, paper.'),
+        ({"train.lrr": 1}, 'train.lrr=1: unknown key "train.lrr". Did you mean "lr"?'),
+        ({"train.epoch_count": 1}, 'train.epoch_count=1: unknown key "train.epoch_count". Did you mean "epoch"?'),
+        ({"trian.lr": 1}, 'trian.lr=1: unknown key "trian". Did you mean "train"?'),
+        ({"sead": 1}, 'sead=1: unknown key "sead". Did you mean "seed"?'),
+        ({"train.loss": "msee"}, 'train.loss=msee: "msee" is not a value of train.loss. Did you mean "mse"?'),
+        (
+            {"search.searcher": "ppo"},
+            'search.searcher=ppo: "ppo" is not a value of search.searcher. Did you mean "ppo2"?',
+        ),
+        ({"rounds.keep": "xyz"}, 'rounds.keep=xyz: "xyz" is not a value of rounds.keep. Known: last, best.'),
+        ({"preset": "papier"}, 'preset=papier: preset "papier" is unknown. Did you mean "paper"?'),
+        ({"preset": "zz"}, 'preset=zz: preset "zz" is unknown. Known: cpu, fast, paper.'),
+        ({"train": {"lr": 1, "lrr": 2}}, 'train.lrr=2: unknown key "train.lrr". Did you mean "lr"?'),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(overrides: dict[str, Any], message: str) -> None:
@@ -97,30 +102,30 @@ def test_an_unknown_name_is_answered_with_the_nearest(overrides: dict[str, Any],
 
 def test_a_key_like_no_other_is_answered_with_all_there_are() -> None:
     message = refused({"rounds.qqqq": 1})
-    assert message == 'overrides: unknown key "rounds.qqqq". Known here: count, cross_training, finish, keep.'
+    assert message == 'rounds.qqqq=1: unknown key "rounds.qqqq". Known here: count, cross_training, finish, keep.'
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, "many", None, [1]])
 @pytest.mark.parametrize("key", ["train.lr", "train.sigma", "search.sigma", "search.clip", "reward.alpha"])
 def test_a_rate_is_a_positive_finite_number(key: str, value: Any) -> None:
-    assert refused({key: value}).startswith(f"overrides: {key}")
+    assert refused({key: value}).startswith(f"{key}=")
 
 
 @pytest.mark.parametrize("key", ["data.label_fraction", "data.val_fraction", "augment.flip", "augment.scale"])
 @pytest.mark.parametrize("value", [float("nan"), -0.1, 1.5])
 def test_a_share_lies_in_the_unit_interval(key: str, value: float) -> None:
-    assert refused({key: value}).startswith(f"overrides: {key} = ")
+    assert refused({key: value}).startswith(f"{key}=")
 
 
 @pytest.mark.parametrize("key", ["train.epochs", "train.batch", "search.group_size", "search.steps", "execute.threads"])
 @pytest.mark.parametrize("value", [0, -3, 1.5, float("nan")])
 def test_a_count_is_a_whole_number_from_one(key: str, value: float) -> None:
-    assert refused({key: value}).startswith(f"overrides: {key} = ")
+    assert refused({key: value}).startswith(f"{key}=")
 
 
 @pytest.mark.parametrize("key", ["seed", "data.split_seed"])
 def test_numpy_takes_no_negative_seeds_so_neither_do_we(key: str) -> None:
-    assert refused({key: -1}) == f"overrides: {key} = -1: input should be greater than or equal to 0."
+    assert refused({key: -1}) == f"{key}=-1: input should be greater than or equal to 0."
 
 
 def test_an_input_divides_into_the_coarsest_feature_map() -> None:
@@ -128,7 +133,7 @@ def test_an_input_divides_into_the_coarsest_feature_map() -> None:
 
 
 def test_a_section_is_no_value_and_a_value_no_section() -> None:
-    assert refused({"train": 5}).startswith("overrides: train = 5")
+    assert refused({"train": 5}).startswith("train=5: ")
     assert refused({"train": 5, "train.lr": 1}) == '"train.lr": "train" is a value, not a section.'
 
 
@@ -150,6 +155,91 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         load(file)
     assert str(caught.value) == f"{file}: {message}"
+
+
+def test_a_bad_override_is_blamed_and_not_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text("train: {lr: 0.5}\nsearch: {group_size: 1}\nproxy: {epochs: 20}\n")
+
+    def said(overrides: dict[str, Any]) -> str:
+        with pytest.raises(InputError) as caught:
+            load(file, overrides)
+        return str(caught.value)
+
+    assert said({"train.lrr": 1}) == 'train.lrr=1: unknown key "train.lrr". Did you mean "lr"?'
+    assert said({"train.lr": -1}) == "train.lr=-1: input should be greater than 0."
+    assert said({"label.flip": None}).startswith("label.flip=null: ")
+    assert said({"preset": "fats"}) == 'preset=fats: preset "fats" is unknown. Did you mean "fast"?'
+    assert said({"train.epochs": 21}).startswith("proxy.epochs=20 is fewer than the 21 epoch groups")
+    file.write_text("train: {lrr: 0.5}\npreset: fats\n")
+    assert said({"train.lr": 1}) == f'{file}: preset "fats" is unknown. Did you mean "fast"?'
+    assert said({"preset": "fast", "train.lr": 1}) == f'{file}: unknown key "train.lrr". Did you mean "lr"?'
+    file.write_text("search: {samples: 1}\n")
+    assert said({"train.lr": 1}).startswith(f"{file}: search.samples=1 ")
+
+
+# --- what is valid alone and not together
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            {"preset": "paper", "proxy.epochs": 3},
+            "proxy.epochs=3 is fewer than the 21 epoch groups: the last thresholds would never be trained. "
+            "Use at least 21 or a larger search.group_size.",
+        ),
+        (
+            {"search.samples": 1},
+            "search.samples=1 teaches search.searcher=ppo2 nothing: its advantage is always 0. Use at least 2.",
+        ),
+        (
+            {"search.samples": 1, "search.searcher": "fixed"},
+            "search.samples=1 teaches search.searcher=fixed nothing: its advantage is always 0. Use at least 2.",
+        ),
+        (
+            {"model.weights": "w.pth"},
+            "model.weights=w.pth is not read with model.init=random. "
+            "Set model.init=pretrained, or leave model.weights out.",
+        ),
+        (
+            {"preset": "paper", "select.score": "agreement"},
+            "select.score=agreement needs several views. Set label.flip=true, label.rotations or label.scales.",
+        ),
+    ],
+)
+def test_settings_that_would_waste_a_training_are_refused(overrides: dict[str, Any], message: str) -> None:
+    assert refused(overrides) == message
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"preset": "paper", "proxy.epochs": 21},
+        {"search.samples": 1, "search.searcher": "random"},
+        {"search.samples": 1, "search.searcher": "manual"},
+        {"model.weights": "w.pth", "model.init": "pretrained"},
+        {"preset": "paper", "select.score": "agreement", "label.flip": True},
+        {"preset": "paper", "select.score": "agreement", "label.rotations": [20]},
+        {"preset": "paper", "select.score": "agreement", "label.scales": [0.9]},
+        {"train.labelled_share": None},
+        {"train.labelled_share": 0.01},
+    ],
+)
+def test_their_neighbours_are_not(overrides: dict[str, Any]) -> None:
+    load(None, overrides)
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.5, float("nan")])
+def test_a_share_of_the_batch_leaves_room_for_both_sets(share: float) -> None:
+    assert refused({"train.labelled_share": share}).startswith("train.labelled_share=")
+
+
+def test_a_preset_s_proxy_grows_with_the_groups_where_it_is_not_named() -> None:
+    """So that nobody is refused for a number he did not write, and models of long trainings load."""
+    assert load(None, {"train.epochs": 100}).proxy.epochs == 20
+    assert load(None, {"train.epochs": 210}).proxy.epochs == 42
+    assert load(None, {"train.epochs": 210, "proxy.epochs": 50}).proxy.epochs == 50
 
 
 def test_a_file_that_is_missing_or_no_text(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_the_best_cannot_be_told_without_a_validation_set(tiny: MakeConfig, prob
 def test_a_run_of_the_papers_structure(one_conv: str, tmp_path: Path, spies: Spies) -> None:
     """R = 6, T = 16, M = 8 and N_G = 21 with a toy network: every line of Algorithm 2, 768 candidates, 7 trainings.
 
-    Candidates are proxies of 3 epochs (A.4), the trainings under (Gamma^r)* have all 21.
+    Every threshold counts: candidates have as many epochs as there are groups, of one step each.
     """
     small = {
         "model.name": one_conv,
@@ -254,7 +254,7 @@ def test_a_run_of_the_papers_structure(one_conv: str, tmp_path: Path, spies: Spi
         "train.batch": 4,
         "search.group_size": 1,
         "search.updates": 2,
-        "proxy.epochs": 3,
+        "proxy.epochs": 21,
         "data.label_fraction": 0.5,
         "execute.where": "serial",
         "execute.final_threads": 1,
@@ -265,7 +265,8 @@ def test_a_run_of_the_papers_structure(one_conv: str, tmp_path: Path, spies: Spi
     source = np.repeat(["labelled", "val"], [8, 4])  # 4 labelled, two halves of 2, 4 for validation
     result = train(config, tmp_path / "run", dataset=Dataset(animals(12, 0, size=16), source, ()))
 
-    units = [json.loads(line) for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines()]
+    units = [line for line in lines if line["kind"] in ("candidate", "training")]
     assert Counter(unit["kind"] for unit in units) == {"candidate": 6 * 16 * 8, "training": 7}
     assert len({unit["key"] for unit in units}) == 6 * 16 * 8 + 7
     assert [row["stage"] for row in result.rows] == [f"round_{r}" for r in range(7)]
@@ -284,7 +285,7 @@ def test_a_run_of_the_papers_structure(one_conv: str, tmp_path: Path, spies: Spi
             assert spies.bases[r].tolist() == kept
     for unit in units:
         if unit["kind"] == "candidate":
-            assert len(unit["outcome"]["selected"]) == 3
+            assert len(unit["outcome"]["selected"]) == 21
         elif unit["name"] != "round_0":
             assert len(unit["selected"]) == 21
     assert isinstance(result.rows[6]["val"], float)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import time
+import hashlib
+import multiprocessing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from placl.config import Config
 from placl.data.load import Dataset, load_dataset
 from placl.data.pool import Pool
 from placl.data.splits import Problem, Split, draw_split, fingerprint, make_problem, take_ids
-from placl.execute.executor import make_executor
+from placl.errors import InputError
+from placl.execute.executor import available_cores, make_executor
 from placl.lab import Lab, Meter
-from placl.learn.inner_loop import TrainingSet, fresh_network, thread_count
+from placl.learn.inner_loop import TrainingSet, fresh_network, pick_device, thread_count
 from placl.learn.label import label
 from placl.learn.score import Score, score
 from placl.models.weights import save_weights
@@ -26,6 +27,7 @@ from placl.rounds import Stage, check, placl, train_stage
 from placl.run.files import write_atomic
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
+from placl.version import VERSION
 from placl.watch import Silent, Watch
 
 FULL = "full"  # the stage trained on every label there is: a yardstick, never part of the method
@@ -38,7 +40,8 @@ class Result:
     run: Path
     rows: list[dict[str, Any]]
     best: str  # the stage in ``best/``: the last one, or the best on the validation set
-    seconds: float
+    seconds: float  # of all sessions
+    skipped: tuple[str, ...] = ()  # unlabelled images that could not be read
 
     def row(self, stage: str) -> dict[str, Any]:
         return next(row for row in self.rows if row["stage"] == stage)
@@ -55,10 +58,13 @@ class Result:
 def train(config: Config, out: Path, watch: Watch | None = None, dataset: Dataset | None = None) -> Result:
     """Train, or carry on with the training in ``out``. ``dataset`` stands in for the files of ``config.data``."""
     watch = watch or Silent()
-    start = time.monotonic()
+    if multiprocessing.parent_process() is not None:
+        raise InputError(
+            'placl.train was called again by its own workers: put the call under if __name__ == "__main__":'
+        )
     refuse_foreign(out, config)  # before any time goes into the data
     if dataset is None:
-        workers = config.execute.workers or os.cpu_count() or 1
+        workers = config.execute.workers or available_cores()
         dataset = load_dataset(
             config.data,
             config.model.input_size,
@@ -67,28 +73,35 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         )
     for note in dataset.notes:
         watch.say(note)
+    if dataset.skipped:
+        watch.say(f"{len(dataset.skipped)} unreadable unlabelled images are skipped, the first: {dataset.skipped[0]}")
     split = read_split(out) or _draw(dataset, config)
     problem = make_problem(dataset.pool, split, needs_val=config.reward.source == "val")
     check(problem, config)
     _check_networks(config, len(dataset.pool.skeleton))
     run = RunFolder(out, config)  # only now: a training that is refused leaves nothing behind
     run.keep_split(split)
-    run.write_json("skipped.json", {"skipped": list(dataset.notes)})
+    parts = identity(problem, config)
+    key = key_of(**parts)
+    run.identify(key, **parts)
+    run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
     watch.say(describe(split, dataset.pool))
     exam = take_ids(dataset.pool, split.test)
     reference = _reference(dataset.pool, split) if config.reference else None
 
     executor = make_executor(config.execute)
     meter = Meter(problem, config, executor.workers, watch, extra_trainings=int(reference is not None))
-    lab = Lab(problem, config, run, run_key(problem, config), executor, watch, meter)
+    lab = Lab(problem, config, run, key, executor, watch, meter)
     rows: list[dict[str, Any]] = []
+    known = run.rows("results.csv")  # of earlier sessions: kept until this one comes to the same stage
     stages: list[Stage] = []
 
     def finished(stage: Stage, labels: int) -> None:
         test = _examine(stage, exam, config)
         rows.append(_row(stage, test, labels, len(split.val)))
         run.write_json(f"{stage.name}/metrics.json", {"val": stage.val.to_dict(), "test": test and test.to_dict()})
-        run.write_rows("results.csv", rows)
+        here = {row["stage"] for row in rows}
+        run.write_rows("results.csv", [*rows, *(row for row in known if row["stage"] not in here)])
         scores = {f"stages/{part}": rows[-1][part] for part in ("val", "test") if rows[-1][part] is not None}
         run.log(scores, len(rows) - 1)
         run.write_report(describe(split, dataset.pool), rows)
@@ -104,7 +117,7 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         executor.close()
     best = stages[-1] if config.rounds.keep == "last" else max(stages, key=lambda stage: stage.val.value)
     _keep_best(run, best, config, problem)
-    return Result(out, rows, best.name, time.monotonic() - start)
+    return Result(out, rows, best.name, run.journal.seconds(), dataset.skipped)
 
 
 def _draw(dataset: Dataset, config: Config) -> Split:
@@ -120,23 +133,35 @@ def _draw(dataset: Dataset, config: Config) -> Split:
 
 
 def _check_networks(config: Config, keypoints: int) -> None:
-    """Make each network once, so that a wrong name or weights file is refused before anything is written."""
+    """Try each network, so that a wrong name, weights file or input size is refused before anything is written."""
     models = {settings.model: settings for settings in (config, config.proxied())}
     for settings in models.values():
-        fresh_network(settings, keypoints, 0, torch.device("cpu"))
+        net = fresh_network(settings, keypoints, 0, torch.device("cpu")).eval()
+        size = settings.model.input_size
+        refused = (
+            f"model.input_size={size}: {settings.model.name} does not take it. Try {max(64, round(size / 64) * 64)}."
+        )
+        try:
+            with torch.inference_mode():
+                found = net(torch.zeros(1, 3, size, size)).shape[-2:]
+        except RuntimeError:  # the branches of a network do not fit together
+            raise InputError(refused) from None
+        if found != (size // net.stride, size // net.stride):
+            raise InputError(refused)
 
 
-def run_key(problem: Problem, config: Config) -> str:
-    """A hash of all that the units of a run share: the data, and the settings that change results."""
+def identity(problem: Problem, config: Config) -> dict[str, str]:
+    """Hashes of all that the units of a run share: what would change their results if it changed."""
     settings = config.model_dump(mode="json", exclude={"data", "execute", "reference", "preset"})
-    return key_of(
-        labelled=fingerprint(problem.labelled),
-        unlabelled=[fingerprint(half) for half in problem.halves],
-        val=fingerprint(problem.val),
-        settings=settings,
-        threads=[config.execute.threads, config.execute.final_threads],
-        device=config.execute.device,
-    )
+    threads = [config.execute.threads, config.execute.final_threads]
+    weights = config.model.weights
+    return {
+        "the data": key_of(parts=[fingerprint(part) for part in (problem.labelled, *problem.halves, problem.val)]),
+        "the settings": key_of(settings=settings, threads=threads),
+        "the weights file": hashlib.sha256(weights.read_bytes()).hexdigest()[:24] if weights else "none",
+        "the device": pick_device(config.execute.device).type,
+        "the version of placl or torch": f"{VERSION} {torch.__version__}",
+    }
 
 
 def _reference(pool: Pool, split: Split) -> TrainingSet | None:
@@ -157,7 +182,7 @@ def _row(stage: Stage, test: Score | None, labels: int, val_labels: int) -> dict
     return {
         "stage": stage.name,
         "metric": stage.val.metric,
-        "val": round(stage.val.value, 4),
+        "val": round(stage.val.value, 4) if stage.val.instances else None,
         "test": round(test.value, 4) if test else None,
         "labels": labels,
         "val_labels": val_labels,
@@ -169,9 +194,10 @@ def _row(stage: Stage, test: Score | None, labels: int, val_labels: int) -> dict
 
 
 def _line(row: dict[str, Any], stage: Stage) -> str:
-    test = f", test {row['test']:.2f}" if row["test"] is not None else ""
+    val = f" val {row['val']:.2f}" if row["val"] is not None else ""
+    test = f" test {row['test']:.2f}" if row["test"] is not None else ""
     used = f", {100 * row['selected']:.0f} % of the pseudo-labels" if row["selected"] is not None else ""
-    return f"{stage.name}: {row['metric']} val {row['val']:.2f}{test}{used}, {row['seconds']:.0f} s"
+    return f"{stage.name}: {row['metric']}{val}{test}{used}, {row['seconds']:.0f} s"
 
 
 def _keep_best(run: RunFolder, stage: Stage, config: Config, problem: Problem) -> None:

@@ -1,23 +1,34 @@
 """Every knob once: typed, documented, validated. YAML files, Python and the command line all come from here.
 
-A configuration is a preset (``presets/*.yaml``, complete and commented), a file over it, and ``key=value`` overrides
-over that. It is frozen once made; parts of it are handed to the functions that need them.
+A configuration is frozen once made; parts of it are handed to the functions that need them. How it is read from
+presets, files and overrides is in ``config_reading``, whose names are also found here.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
-from importlib import resources
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from placl.errors import InputError
+if TYPE_CHECKING:
+    from placl.config_reading import differences as differences
+    from placl.config_reading import dump as dump
+    from placl.config_reading import load as load
+    from placl.config_reading import parse_override as parse_override
+    from placl.config_reading import read_preset as read_preset
 
 PRESETS = ("cpu", "fast", "paper")
+_READING = ("differences", "dump", "load", "parse_override", "read_preset")
+
+
+def __getattr__(name: str) -> Any:
+    """Reading needs the schema, so its names are fetched when they are first asked for."""
+    if name not in _READING:
+        raise AttributeError(f"module 'placl.config' has no attribute {name!r}")
+    return getattr(import_module("placl.config_reading"), name)
 
 
 def _as_list(value: Any) -> Any:
@@ -82,7 +93,9 @@ class Augment(Section):
     flip: Fraction = Field(0.5, description="probability of mirroring, with left and right keypoints swapped")
     rotate: NotNegative = Field(40.0, description="degrees; uniform in +-rotate, for `rotate_share` of the images")
     rotate_share: Fraction = Field(0.6, description="share of the images that are rotated (HRNet: 0.6)")
-    scale: Annotated[float, Field(ge=0, lt=1)] = Field(0.25, description="uniform in 1 +- scale")
+    scale: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.25, description="the side of the view is scaled by 1 +- scale, uniform"
+    )
     shift: Fraction = Field(0.0, description="uniform in +-shift of the view's side")
     colour: Fraction = Field(0.0, description="strength of brightness, contrast and per-channel changes")
     cutout: Annotated[int, Field(ge=0)] = Field(0, description="number of grey squares pasted into each image")
@@ -106,7 +119,7 @@ class Train(Section):
     warmup: Fraction = Field(0.0, description="share of the steps over which the rate rises from 0")
     loss: Literal["mse", "bce"] = Field("mse", description="mse is the paper's; bce learns faster from random weights")
     sigma: Positive = Field(2.0, description="of the target Gaussians, in heatmap pixels")
-    labelled_share: Fraction | None = Field(
+    labelled_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = Field(
         None, description="share of each batch taken from the labelled set; none: as the sets' sizes have it (paper)"
     )
 
@@ -201,7 +214,9 @@ class Execute(Section):
     where: Literal["serial", "pool"] = Field("pool", description="this process, or a pool of worker processes")
     workers: Count | None = Field(None, description="default: one per core (per GPU where there are any)")
     threads: Count = Field(1, description="CPU threads of a candidate")
-    final_threads: Count = Field(2, description="CPU threads of full trainings, of which one runs at a time")
+    final_threads: Count = Field(
+        1, description="CPU threads of full trainings, of which one runs at a time; more pay for large networks only"
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where there is any")
 
 
@@ -225,6 +240,36 @@ class Config(Section):
         False, description="also train on the labels of the unlabelled instances, where there are any, as a yardstick"
     )
 
+    @model_validator(mode="after")
+    def _keys_fit_together(self) -> Config:
+        """Settings that are valid one by one, and together would waste a training without a word."""
+        epochs, groups = self.proxy.epochs, self.groups
+        if epochs is not None and epochs < groups:
+            raise _misfit(
+                f"proxy.epochs={epochs} is fewer than the {groups} epoch groups: the last thresholds would never be "
+                f"trained. Use at least {groups} or a larger search.group_size.",
+                ("proxy.epochs", "train.epochs", "search.group_size"),
+                groups=groups,
+            )
+        if self.search.samples == 1 and self.search.searcher in ("ppo2", "fixed"):
+            raise _misfit(
+                f"search.samples=1 teaches search.searcher={self.search.searcher} nothing: its advantage is always 0. "
+                "Use at least 2.",
+                ("search.samples", "search.searcher"),
+            )
+        if self.model.weights is not None and self.model.init == "random":
+            raise _misfit(
+                f"model.weights={self.model.weights} is not read with model.init=random. "
+                "Set model.init=pretrained, or leave model.weights out.",
+                ("model.weights", "model.init"),
+            )
+        if self.select.score == "agreement" and not (self.label.flip or self.label.rotations or self.label.scales):
+            raise _misfit(
+                "select.score=agreement needs several views. Set label.flip=true, label.rotations or label.scales.",
+                ("select.score", "label.flip", "label.rotations", "label.scales"),
+            )
+        return self
+
     @property
     def groups(self) -> int:
         """N_G: the number of epoch groups."""
@@ -246,128 +291,6 @@ class Config(Section):
         )
 
 
-def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> Config:
-    """A preset, a YAML file over it, and overrides (``{"train.lr": 0.01}``) over that."""
-    own: dict[str, Any] = {}
-    where = "overrides"
-    if file is not None:
-        where = str(file)
-        own = _read_yaml(file)
-    for key, value in (overrides or {}).items():
-        _set(own, key.split("."), value)
-    preset = own.get("preset", "cpu")
-    if preset not in PRESETS:
-        raise InputError(f'{where}: preset "{preset}" is unknown. Known: {", ".join(PRESETS)}.')
-    merged = _merge(read_preset(preset), own)
-    try:
-        return Config.model_validate(merged)
-    except ValidationError as error:
-        raise InputError(f"{where}: {_explain(error)}") from None
-
-
-def parse_override(text: str) -> tuple[str, Any]:
-    """``train.lr=0.01`` -> ("train.lr", 0.01); values are YAML."""
-    key, sign, value = text.partition("=")
-    if not sign or not key.strip():
-        raise InputError(f'"{text}" is not of the form key=value, e.g. train.lr=0.001.')
-    try:
-        return key.strip(), yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise InputError(f'the value in "{text}" is not valid YAML.') from None
-
-
-def read_preset(name: str) -> dict[str, Any]:
-    text = resources.files("placl.presets").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    preset: dict[str, Any] = yaml.safe_load(text)
-    return preset
-
-
-def dump(config: Config) -> str:
-    """The configuration as YAML, every key named."""
-    return yaml.safe_dump(json.loads(config.model_dump_json()), sort_keys=False)
-
-
-def differences(old: Config, new: Config) -> list[str]:
-    """Keys that differ and change results, as ``train.lr: 0.001 -> 0.01``."""
-    without_effect = {"execute.where", "execute.workers", "data.cache"}
-    a, b = _flatten(json.loads(old.model_dump_json())), _flatten(json.loads(new.model_dump_json()))
-    return [f"{k}: {a[k]} -> {b[k]}" for k in a if k not in without_effect and a[k] != b[k]]
-
-
-def _read_yaml(file: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror}).") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" in line {mark.line + 1}" if mark else ""
-        raise InputError(f"{file}: is not valid YAML{line}.") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise InputError(f"{file}: must be a mapping of keys to values, as in placl/presets/cpu.yaml.")
-    # A section whose keys are all commented out reads as null.
-    return {key: {} if value is None and key in _sections() else value for key, value in content.items()}
-
-
-def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:
-    for part in path[:-1]:
-        node = tree.setdefault(part, {})
-        if not isinstance(node, dict):
-            raise InputError(f'"{".".join(path)}": "{part}" is a value, not a section.')
-        tree = node
-    tree[path[-1]] = value
-
-
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(base.get(key), dict)
-        merged[key] = _merge(base[key], value) if both else value
-    return merged
-
-
-def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
-
-
-def _explain(error: ValidationError) -> str:
-    """The first problem in one line, with the nearest valid name for an unknown key or value."""
-    problem = error.errors()[0]
-    parts = [str(part) for part in problem["loc"] if not str(part).startswith(("function", "constrained"))]
-    key = ".".join(parts)
-    if problem["type"] == "extra_forbidden":
-        valid = [k.rpartition(".")[2] for k in _known_keys() if k.rpartition(".")[0] == ".".join(parts[:-1])]
-        near = difflib.get_close_matches(parts[-1], valid, n=1, cutoff=0.4)
-        hint = f'Did you mean "{near[0]}"?' if near else f"Known here: {', '.join(valid)}."
-        return f'unknown key "{key}". {hint}'
-    if problem["type"] == "literal_error":
-        valid = [str(v) for v in _literal(parts)] or [problem["ctx"]["expected"]]
-        near = difflib.get_close_matches(str(problem["input"]), valid, n=1, cutoff=0.4)
-        hint = f'Did you mean "{near[0]}"?' if near else f"Known: {', '.join(valid)}."
-        return f'"{problem["input"]}" is not a value of {key}. {hint}'
-    return f"{key} = {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}."
-
-
-def _sections() -> set[str]:
-    return {key.rpartition(".")[0] for key in _known_keys()}
-
-
-def _known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
-    keys = []
-    for name, field in model.model_fields.items():
-        keys.append(prefix + name)
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            keys += _known_keys(field.annotation, f"{prefix}{name}.")
-    return keys
-
-
-def _literal(path: list[str]) -> tuple[Any, ...]:
-    model: Any = Config
-    for part in path:
-        model = model.model_fields[part].annotation
-    return get_args(model)
+def _misfit(message: str, keys: tuple[str, ...], **facts: int) -> PydanticCustomError:
+    """``keys`` are those that the message is about, the one to change first."""
+    return PydanticCustomError("misfit", "{message}", {"message": message, "keys": keys, **facts})

@@ -21,9 +21,10 @@ TRAIN, VAL, TEST = 2000, 400, 600
 SETTINGS: dict[str, Any] = {
     "preset": "cpu",
     "data.label_fraction": 0.05,
-    "train.steps_per_epoch": 60,
+    "train.steps_per_epoch": 50,
     "proxy.steps_per_epoch": 10,
     "search.steps": 3,
+    "search.samples": 4,
     "rounds.count": 2,
     "reference": True,
 }
@@ -32,7 +33,7 @@ SETTINGS: dict[str, Any] = {
 def demo_data(seed: int) -> Dataset:
     """Animals by ``seed``; no two seeds share one."""
     source = np.repeat(["labelled", "val", "test"], [TRAIN, VAL, TEST])
-    return Dataset(animals(TRAIN + VAL + TEST, seed), source, ())
+    return Dataset(animals(TRAIN + VAL + TEST, seed), source)
 
 
 def run_demo(out: Path, seed: int = 0, watch: Watch | None = None, overrides: dict[str, Any] | None = None) -> Result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from placl.data.load import load_dataset
 from placl.data.pool import Pool
 from placl.data.splits import take_ids
 from placl.errors import InputError
+from placl.execute.executor import available_cores
 from placl.learn.inner_loop import thread_count
 from placl.learn.label import PseudoLabels, label
 from placl.learn.score import Score, score
@@ -108,7 +108,7 @@ def _on_own_split(model: Model, run: Path, watch: Watch) -> tuple[PseudoLabels, 
     dataset = load_dataset(
         config.data,
         config.model.input_size,
-        workers=config.execute.workers or os.cpu_count() or 1,
+        workers=config.execute.workers or available_cores(),
         on_progress=lambda done, total: watch.progress("images", done, total, "cropping"),
     )
     truth = take_ids(dataset.pool, ids)

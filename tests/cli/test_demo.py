@@ -46,6 +46,7 @@ def test_the_table(placl: Callable, stub: Stub) -> None:
     ended = placl("demo", "--quiet", "--seed", 2, "--out", "d", "train.epochs=3")
     assert ended.err == ""
     lines = [" ".join(line.split()) for line in ended.out.splitlines() if line.strip()]
+    assert "test PCK@0.1 training, s" in lines
     assert "supervised, 5 % of the labels 40.00 60.0" in lines
     assert "PLACL, 5 % of the labels 55.00 60.0" in lines
     assert "supervised, 100 % of the labels 60.00 60.0" in lines
@@ -56,7 +57,14 @@ def test_the_table(placl: Callable, stub: Stub) -> None:
 def test_without_the_yardstick(placl: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("placl.demo.run_demo", Stub(("round_0", 40.0, 100), ("final", 55.0, 100)))
     assert json.loads(placl("demo", "--json", "reference=false").out)["gap_recovered"] is None
-    assert placl("demo", "reference=false").code == 0
+    ended = placl("demo", "reference=false")
+    assert ended.code == 0
+    lines = [" ".join(line.split()) for line in ended.out.splitlines() if line.strip()]
+    assert "supervised, 100 labels 40.00 60.0" in lines
+    assert "PLACL, 100 labels 55.00 60.0" in lines
+    assert "done in 240 s" in lines
+    assert "%" not in ended.out
+    assert "gap" not in ended.out
 
 
 def test_it_has_its_own_configuration(placl: Callable, stub: Stub) -> None:

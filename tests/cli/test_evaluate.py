@@ -28,8 +28,24 @@ def annotations(tmp_path: Path) -> Path:
 def test_the_table(placl: Callable, run: Path, annotations: Path) -> None:
     ended = placl("evaluate", run, annotations)
     lines = [" ".join(line.split()) for line in ended.out.splitlines() if line.strip()]
+    assert "keypoint PCK@0.1" in lines
     assert "left_red 100.00" in lines
     assert lines[-1].startswith(f"PCK@0.1 100.00 on {annotations}: 6 instances, 18 keypoints, mean error 0.01")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "column"),
+    [
+        (["--alpha", "0.05"], "PCK@0.05"),
+        (["--metric", "oks"], "PCK@0.1"),
+        (["--metric", "pck_auc", "--alpha", "0.2"], "PCK@0.2"),
+    ],
+)
+def test_the_column_says_which_pck(
+    placl: Callable, run: Path, annotations: Path, arguments: list[str], column: str
+) -> None:
+    lines = placl("evaluate", run, annotations, *arguments).out.splitlines()
+    assert ["keypoint", column] in [line.split() for line in lines]
 
 
 def test_the_document(placl: Callable, run: Path, annotations: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import placl as package
+from placl import config as configuration
 from placl.cli import main as cli
 from placl.errors import InputError, MachineError
 from placl.version import VERSION
@@ -107,7 +108,15 @@ def test_a_full_disk_anywhere(placl: Callable, monkeypatch: pytest.MonkeyPatch) 
 
 def test_an_interruption_says_how_to_go_on(placl: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     fails_with(monkeypatch, KeyboardInterrupt())
-    placl("train").refused("the same command carries on", code=cli.INTERRUPTED)
+    placl("train").refused("interrupted; the same command carries on.", code=cli.INTERRUPTED)
+
+
+def test_an_interrupted_prediction_begins_anew(placl: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails_with(monkeypatch, KeyboardInterrupt())
+    monkeypatch.setattr("placl.cli.predict.open_watch", configuration.load)
+    ended = placl("predict", "train", "demo")  # a run of that name is no training
+    ended.refused("placl: interrupted.", code=cli.INTERRUPTED)
+    assert "carries on" not in ended.err
 
 
 def test_every_public_name_is_there_and_stays() -> None:

@@ -34,9 +34,13 @@ def test_one_line_tells_all_levels() -> None:
     tally.update("step", 3, 8, "round_1: reward 60.00")
     tally.update("candidate", 4, 8, "reward 61.20")
     tally.update("epoch", 3, 20, "candidate 5")
-    clock.now = 192
+    clock.now = 112
+    tally.update("epoch", 13, 20, "candidate 5")
+    clock.now = 118
+    # 800 of the run at 100 in 90 s, 26 s ago; 4.42 steps at 0.58, 3.35 candidates at 0.65 and 7 epochs at 10 in 20 s
     assert progress_line(tally) == (
-        "[00:03:12, 00:10:20 left] round 1/3 searching, step 4/8, candidate 5/8, epoch 3/20: reward 61.20"
+        "[00:01:58, 00:11:34 left] round 1/3 searching (00:11:34 left), step 4/8 (00:02:26 left), "
+        "candidate 5/8 (00:01:37 left), epoch 13/20 (00:00:08 left): reward 61.20"
     )
 
 
@@ -60,8 +64,8 @@ def test_lines_come_every_ten_seconds_and_whenever_something_is_said() -> None:
             watch.progress("epoch", second, 30, "round_0: loss 1.0")
         watch.say("round_0: PCK@0.1 val 50.00 [100 s]")
     assert stream.getvalue().splitlines() == [
-        "[00:00:10] round_0 epoch 10/30: loss 1.0",
-        "[00:00:20] round_0 epoch 20/30: loss 1.0",
+        "[00:00:10] round_0 epoch 10/30 (00:00:20 left): loss 1.0",
+        "[00:00:20] round_0 epoch 20/30 (00:00:10 left): loss 1.0",
         "round_0: PCK@0.1 val 50.00 [100 s]",
     ]
 

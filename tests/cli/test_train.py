@@ -96,6 +96,7 @@ def test_the_table_and_the_next_command(placl: Callable, stub: Stub) -> None:
     ended = placl("train", "--quiet")
     assert ended.err == ""
     lines = [line.split() for line in ended.out.splitlines() if line.strip()]
+    assert ["stage", "val", "test", "labels", "selected", "training,", "s"] in lines
     assert ["round_1", "*", "-", "-", "5", "25", "%", "1.5"] in lines
     assert ended.out.endswith("Next: placl predict runs/train IMAGE\n")
 
@@ -240,8 +241,10 @@ def test_unreadable_unlabelled_images_are_skipped_counted_and_named(
     out = tmp_path / "x"
     ended = placl("train", "--labeled", animals, "--unlabeled", tmp_path / "more", "--out", out, "--json", *small)
     assert ended.code == 0
-    (named,) = json.loads((out / "skipped.json").read_text())["skipped"]
+    skipped = json.loads((out / "skipped.json").read_text())
+    (named,) = skipped["images"]
+    assert skipped["count"] == 1
     assert named.startswith(f"{broken}: ")
-    assert named in ended.err.splitlines()
+    assert any(line.endswith(named) for line in ended.err.splitlines())
     # 48 for training, a fifth of them for validation; of the other 38, 15 with labels
     assert json.loads(ended.out)["labels"] == {"labelled": 15, "unlabelled": 23 + 59, "val": 10, "test": 12}

@@ -16,8 +16,8 @@ def test_five_straight_lines_of_different_slope(groups: int) -> None:
     for slope in slopes:
         np.testing.assert_allclose(slope, slope[0], atol=1e-12)
     assert [c[0] for c in curricula] == [0.9] * 5
-    assert [c[-1] for c in curricula] == pytest.approx([0.9, 0.675, 0.45, 0.225, 0.0])
-    assert all(slope[0] <= 0 for slope in slopes)
+    assert [c[-1] for c in curricula] == pytest.approx([0.72, 0.54, 0.36, 0.18, 0.0])
+    assert all(slope[0] < 0 for slope in slopes)
     assert len({round(float(slope[0]), 9) for slope in slopes}) == 5
 
 

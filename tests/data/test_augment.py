@@ -127,7 +127,7 @@ def test_views_stay_within_their_settings() -> None:
     drawn = Augment(flip=0.3, rotate=30, rotate_share=0.6, scale=0.25, shift=0.1)
     views = draw_views(4000, drawn, VIEW, 32, seeded())
     linear = views.matrix[:, :, :2]
-    zoom = (VIEW / 32) / torch.linalg.det(linear).abs().sqrt()
+    zoom = torch.linalg.det(linear).abs().sqrt() / (VIEW / 32)  # of the view: more than 1 shows more
     angle = torch.rad2deg(torch.atan2(-linear[:, 0, 1], linear[:, 1, 1]))
     shift = views.matrix[:, :, 2]
     assert views.mirrored.float().mean() == pytest.approx(0.3, abs=0.03)

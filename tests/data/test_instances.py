@@ -90,8 +90,8 @@ def test_join_lists_every_image_once() -> None:
 
 
 def test_join_numbers_the_source_of_an_id_that_is_taken() -> None:
-    parts = [plain("a.jpg"), plain("a.jpg", "a.jpg#@2"), plain("a.jpg")]
-    assert join(parts).ids == ("a.jpg", "a.jpg#@2@2", "a.jpg#@2", "a.jpg#@3")
+    parts = [plain("a.jpg"), plain("a.jpg", "a.jpg@2"), plain("a.jpg")]
+    assert join(parts).ids == ("a.jpg", "a.jpg@2@2", "a.jpg@2", "a.jpg@3")
     assert join(parts).ids == join(parts).ids
 
 

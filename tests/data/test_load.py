@@ -130,7 +130,8 @@ def test_an_unreadable_unlabelled_image_is_skipped_and_named(drawn: Path, tmp_pa
     dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[folder])
     assert Counter(dataset.source.tolist()) == {"labelled": 4, "unlabelled": 2}
     assert len(dataset.source) == len(dataset.pool)
-    (note,) = dataset.notes
+    (note,) = dataset.skipped
+    assert not dataset.notes
     assert note.startswith(f"{folder / 'broken.jpg'}: ")
 
 

@@ -30,6 +30,7 @@ def make_pool(crops: np.ndarray | None = None) -> Pool:
         length=np.arange(1, N + 1, dtype=np.float32),
         area=np.arange(11, N + 11, dtype=np.float32),
         to_image=np.column_stack([np.full(N, 2.0), np.arange(N), np.arange(N) + 10.0]),
+        image=np.arange(N) // 2,
         ids=tuple(f"im{i}#{i}" for i in range(N)),
         view=3.0,
     )

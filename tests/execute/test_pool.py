@@ -117,7 +117,7 @@ def test_a_candidate_that_kills_three_workers_is_given_up(task: Task) -> None:
     executor = Scripted(1, iter([[("progress", (1, 2))], [], []]))
     seen: list[tuple[int, ...]] = []
     with pytest.raises(
-        MachineError, match=r"3 workers died on one candidate \(exit code -9\); the machine may be out of"
+        MachineError, match=r"3 workers died on one candidate \(exit code -9\)\. The machine may be out of"
     ):
         executor.run(task, {4: JOBS[1]}, silent, lambda *p: seen.append(p))
     assert MOST_DEATHS == executor.hired == 3

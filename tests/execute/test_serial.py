@@ -31,7 +31,7 @@ def test_jobs_run_in_order_under_their_numbers(tiny: Callable[..., Config], prob
 
 
 def test_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)), raising=False)
     assert isinstance(make_executor(Execute(where="serial")), SerialExecutor)
     for settings, workers in (
         (Execute(where="pool", device="cpu"), 8),

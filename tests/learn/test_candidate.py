@@ -12,7 +12,7 @@ import pytest
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
-from placl.data.splits import Problem, image_of
+from placl.data.splits import Problem
 from placl.learn.candidate import Outcome, Task, _folds, run_candidate
 from placl.learn.inner_loop import TrainingSet, inner_loop
 from placl.learn.label import PseudoLabels, label
@@ -66,9 +66,9 @@ def test_folds_hold_out_every_labelled_instance_once(task: Task) -> None:
 
 
 def test_folds_never_divide_an_image(task: Task) -> None:
-    labelled = replace(task.data.labelled, ids=tuple(f"im{i // 3}.jpg#{i}" for i in range(16)))
+    labelled = replace(task.data.labelled, image=np.arange(16) // 3)
     folds = _folds(with_folds(replace(task, data=replace(task.data, labelled=labelled)), 3))
-    homes = Counter(image for _, truth in folds for image in {image_of(name) for name in truth.ids})
+    homes = Counter(image for _, truth in folds for image in set(truth.image.tolist()))
     assert set(homes.values()) == {1}
     assert sorted(name for _, truth in folds for name in truth.ids) == sorted(labelled.ids)
 

@@ -17,6 +17,7 @@ from placl import config as configuration
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum, constant
 from placl.data.pool import Pool
+from placl.data.splits import Problem
 from placl.data.synthetic import animals
 from placl.learn.inner_loop import (
     TrainingSet,
@@ -28,6 +29,7 @@ from placl.learn.inner_loop import (
     thread_count,
 )
 from placl.learn.label import PseudoLabels
+from placl.models import zoo
 from placl.models.weights import weights_sha256
 from placl.models.zoo import KeypointNet
 
@@ -303,3 +305,29 @@ def heatmap_side(net: KeypointNet) -> int:
     assert heatmaps.shape[:2] == (1, 14)
     assert heatmaps.shape[2] == heatmaps.shape[3]
     return int(heatmaps.shape[3])
+
+
+def test_dropout_draws_from_the_seed_too(tiny: Callable[..., Config], problem: Problem) -> None:
+    class Forgetful(zoo.KeypointNet):
+        stride = 4
+
+        def __init__(self, keypoints: int) -> None:
+            super().__init__()
+            self.layers = torch.nn.Sequential(torch.nn.Conv2d(3, keypoints, 4, 4), torch.nn.Dropout(0.5))
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            heatmaps: torch.Tensor = self.layers(images)
+            return heatmaps
+
+    zoo.register("forgetful")(lambda spec: Forgetful(spec.keypoints))
+    try:
+        config = tiny({"model.name": "forgetful", "model.width": 1.0})
+        data = TrainingSet(problem.labelled)
+        torch.manual_seed(1)
+        first = weights_sha256(inner_loop(config, data, constant(0.0), 7).net)
+        torch.manual_seed(2)
+        before = torch.get_rng_state()
+        assert weights_sha256(inner_loop(config, data, constant(0.0), 7).net) == first
+        assert torch.equal(torch.get_rng_state(), before)
+    finally:
+        zoo._REGISTRY.pop("forgetful")

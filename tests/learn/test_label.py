@@ -66,7 +66,10 @@ class TellsSides(SeesDots):
 def settings(**changes: Any) -> Config:
     plain = {"label.decode": "argmax", "label.flip": False, "label.rotations": [], "label.scales": []}
     base = {"model.input_size": SIZE, "train.loss": "mse", **plain}
-    return configuration.load(None, {**base, **{key.replace("__", "."): value for key, value in changes.items()}})
+    score = changes.pop("select__score", "peak")
+    config = configuration.load(None, {**base, **{key.replace("__", "."): value for key, value in changes.items()}})
+    # A copy is not validated: agreement of one view is refused to users, and has a value all the same.
+    return config.model_copy(update={"select": config.select.model_copy(update={"score": score})})
 
 
 def dots(*places: tuple[float, float], count: int = 1, view: float = 64.0, pairs: bool = False) -> Pool:
@@ -86,6 +89,7 @@ def dots(*places: tuple[float, float], count: int = 1, view: float = 64.0, pairs
         length=np.ones(count, np.float32),
         area=np.ones(count, np.float32),
         to_image=np.tile([1.0, 0.0, 0.0], (count, 1)),
+        image=np.arange(count),
         ids=tuple(f"i{i}" for i in range(count)),
         view=view,
     )

@@ -18,10 +18,17 @@ def filled(path: Path, count: int = 3) -> Journal:
     return journal
 
 
+def result_of(journal: Journal, key: str) -> dict[str, object]:
+    """A unit without the times of its session."""
+    unit = journal.get(key)
+    assert unit is not None
+    return {name: value for name, value in unit.items() if name not in ("session", "elapsed")}
+
+
 def test_what_was_added_is_there_again(tmp_path: Path) -> None:
     filled(tmp_path / "j.jsonl")
     again = Journal(tmp_path / "j.jsonl")
-    assert again.get("key2") == {"key": "key2", "kind": "candidate", "reward": 0.2}
+    assert result_of(again, "key2") == {"key": "key2", "kind": "candidate", "reward": 0.2}
     assert again.get("key3") is None
     assert len((tmp_path / "j.jsonl").read_text().splitlines()) == 3
 
@@ -49,7 +56,7 @@ def test_a_torn_last_line_is_dropped_and_the_next_stands_by_itself(tmp_path: Pat
     torn.add("key9", "candidate", reward=9.0)
     again = Journal(file)
     assert set(again.units) == {*torn.units}
-    assert again.get("key9") == {"key": "key9", "kind": "candidate", "reward": 9.0}
+    assert result_of(again, "key9") == {"key": "key9", "kind": "candidate", "reward": 9.0}
 
 
 @pytest.mark.parametrize("rubbish", [b"\x00\x00\x00\n", b"\xff\xfe\n", b"3\n", b'"text"\n', b"{}\n", b"[1]\n", b"\n"])
@@ -67,3 +74,15 @@ def test_a_key_is_a_hash_of_values_whatever_their_order() -> None:
     assert len(key) == 24
     with pytest.raises(ValueError, match="JSON"):
         key_of(seed=float("nan"))
+
+
+def test_the_time_of_several_sessions_is_summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100.0, 103.0, 107.0, 500.0, 502.5])
+    monkeypatch.setattr("placl.run.journal.time.monotonic", lambda: next(clock))
+    first = Journal(tmp_path / "journal.jsonl")
+    first.add("a", "candidate")
+    first.add("b", "candidate")
+    second = Journal(tmp_path / "journal.jsonl")
+    second._session = "another"
+    second.add("c", "candidate")
+    assert second.seconds() == 7.0 + 2.5

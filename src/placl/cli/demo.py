@@ -60,18 +60,25 @@ def summary(result: Result) -> dict[str, Any]:
 
 def show(result: Result) -> None:
     compared = _compared(result)
-    everything = max(row["labels"] for row in compared.values())
     rows = [
         (
-            f"{'PLACL' if name == 'placl' else 'supervised'}, {share(row['labels'] / everything)} of the labels",
+            f"{'PLACL' if name == 'placl' else 'supervised'}, {_labels(row, compared.get('full'))}",
             number(row["test"]),
             number(row["seconds"], 1),
         )
         for name, row in compared.items()
     ]
-    print_table(("", f"test {compared['placl']['metric']}", "seconds"), rows)
-    print(f"{share(result.gap_recovered)} of the gap recovered in {result.seconds:.0f} s")
+    print_table(("", f"test {compared['placl']['metric']}", "training, s"), rows)
+    if result.gap_recovered is None:
+        print(f"done in {result.seconds:.0f} s")
+    else:
+        print(f"{share(result.gap_recovered)} of the gap recovered in {result.seconds:.0f} s")
     print(f"the model is in {result.run / 'best'}. Next: placl predict {result.run} IMAGE")
+
+
+def _labels(row: dict[str, Any], full: dict[str, Any] | None) -> str:
+    """Without the yardstick nothing here tells how many labels there would be."""
+    return f"{row['labels']} labels" if full is None else f"{share(row['labels'] / full['labels'])} of the labels"
 
 
 def _compared(result: Result) -> dict[str, dict[str, Any]]:

@@ -48,6 +48,17 @@ def evaluate(
         print_json({"run": run, "measured_on": measured_on, **score.to_dict()})
         return
     rows = [(name, number(value)) for name, value in score.per_keypoint.items()]
-    print_table(("keypoint", "PCK"), rows)
+    print_table(("keypoint", _pck_name(run, score.metric, alpha)), rows)
     print(f"{score.metric} {number(score.value)} on {measured_on}: ", end="")
     print(f"{score.instances} instances, {score.keypoints} keypoints, mean error {number(score.mean_error, 4)}")
+
+
+def _pck_name(run: Path, metric: str, alpha: float | None) -> str:
+    """``PCK@0.1``: keypoints are counted by PCK, whatever the metric of the whole is."""
+    if metric.startswith("PCK@"):
+        return metric
+    if alpha is None:
+        from placl.model import Model
+
+        alpha = Model.from_dir(run).config.reward.alpha
+    return f"PCK@{alpha:g}"

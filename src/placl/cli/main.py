@@ -68,18 +68,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - nobody above us would say it in one line
         if "--debug" in arguments or os.environ.get("PLACL_DEBUG", "0") not in ("", "0"):
             traceback.print_exception(error)
-        message, code = _ending(error)
+        message, code = _ending(error, carries_on=bool({"train", "demo"} & set(arguments[:1])))
         print("placl: " + " ".join(message.splitlines()), file=sys.stderr)
         return code
     return 0
 
 
-def _ending(error: BaseException) -> tuple[str, int]:
-    """What to say about an error, and the exit code."""
+def _ending(error: BaseException, carries_on: bool) -> tuple[str, int]:
+    """What to say about an error, and the exit code. A command that ``carries_on`` has kept what it had done."""
     if isinstance(error, PlaclError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted; the same command carries on.", INTERRUPTED
+        return "interrupted; the same command carries on." if carries_on else "interrupted.", INTERRUPTED
     if isinstance(error, UsageError):
         where = getattr(getattr(error, "ctx", None), "command_path", "placl")
         message = str(getattr(error, "format_message", error.__str__)())

@@ -120,22 +120,25 @@ def open_watch(quiet: bool = False) -> QuietWatch:
 
 
 def progress_line(tally: Tally) -> str:
-    """``[00:03:12, 00:11:40 left] round 1/3 searching, step 4/8, candidate 5/8, epoch 3/20: reward 61.20``"""
+    """``[00:03:12, 00:11:40 left] round 1/3 searching, step 4/8 (00:01:10 left), candidate 5/8 (00:00:20 left): ...``
+
+    Every level tells what is left of it, as soon as there is a measure.
+    """
     parts, news = [], ""
     for level, current in tally.active():
         unit, _, value = (text.strip() for text in current.note.partition(":"))
         if level == "run":
             continue
+        part = _title(level, current)
         if level == "epoch":
-            parts.append(f"{unit} {_title(level, current)}" if value else _title(level, current))
+            part = f"{unit} {part}" if value else part
             news = news or value
         elif level == "candidate":
-            parts.append(_title(level, current))
             news = current.note
-        elif level == "step":
-            parts.append(_title(level, current))
-        else:
-            parts.append(f"{_title(level, current)} {current.note}".strip())
+        elif level != "step":
+            part = f"{part} {current.note}".strip()
+        left = tally.remaining(level)
+        parts.append(part if left is None else f"{part} ({clock_time(left)} left)")
     left = tally.remaining("run")
     times = clock_time(tally.running()) + (f", {clock_time(left)} left" if left is not None else "")
     return f"[{times}] {', '.join(parts)}" + (f": {news}" if news else "")

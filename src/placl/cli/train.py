@@ -148,7 +148,7 @@ def show(result: Result) -> None:
         )
         for row in result.rows
     ]
-    print_table(("stage", "val", "test", "labels", "selected", "seconds"), rows, result.row(result.best)["metric"])
+    print_table(("stage", "val", "test", "labels", "selected", "training, s"), rows, result.row(result.best)["metric"])
     if result.gap_recovered is not None:
         print(f"{share(result.gap_recovered)} of the gap between few and all labels recovered")
     print(f"* the model is in {result.run / 'best'}. Next: placl predict {result.run} IMAGE")

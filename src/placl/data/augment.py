@@ -69,7 +69,7 @@ def draw_views(count: int, settings: Augment, view: float, size: int, generator:
     angle = turned * (2 * u[:, 2] - 1) * settings.rotate * torch.pi / 180
     zoom = 1 + (2 * u[:, 3] - 1) * settings.scale
     shift = (2 * u[:, 4:6] - 1) * settings.shift * view  # crop pixels
-    step = view / size / zoom  # crop pixels per output pixel
+    step = view / size * zoom  # crop pixels per output pixel: the view is scaled, as HRNet scales the box
     cos, sin = torch.cos(angle) * step, torch.sin(angle) * step
     sign = torch.where(mirrored, -1.0, 1.0)
     matrix = torch.stack(

@@ -127,6 +127,7 @@ def make_pool(
         length=np.full(len(kept), view / context, np.float32),
         area=np.where(np.isnan(area), boxes[:, 2] * boxes[:, 3], area).astype(np.float32),
         to_image=maps,
+        image=instances.image_index[kept].astype(np.int64),
         ids=tuple(instances.ids[i] for i in kept),
         view=float(view),
     )

@@ -111,16 +111,18 @@ def join(parts: list[Instances]) -> Instances:
     skeleton = next((part.skeleton for part in parts if part.skeleton is not None), None)
     if skeleton is not None:
         parts = [part.with_skeleton(skeleton) for part in parts]
-    images = tuple(dict.fromkeys(path for part in parts for path in part.images))
-    position = {path: i for i, path in enumerate(images)}
+    files: dict[Path, Path] = {}  # each file once, however it is spelled -> as it is spelled first
     sources: dict[Path, str] = {}
     for part in parts:
         for path, source in zip(part.images, part.sources or ("",) * len(part.images), strict=True):
-            sources[path] = sources.get(path) or source
-    moved = [np.array([position[path] for path in part.images], np.int64)[part.image_index] for part in parts]
+            file = path.resolve()
+            files.setdefault(file, path)
+            sources[file] = sources.get(file) or source
+    position = {file: i for i, file in enumerate(files)}
+    moved = [np.array([position[p.resolve()] for p in part.images], np.int64)[part.image_index] for part in parts]
     return Instances(
         skeleton=skeleton,
-        images=images,
+        images=tuple(files.values()),
         image_index=np.concatenate(moved),
         boxes=np.concatenate([part.boxes for part in parts]),
         keypoints=np.concatenate([part.keypoints for part in parts]),
@@ -128,7 +130,7 @@ def join(parts: list[Instances]) -> Instances:
         area=np.concatenate([part.area for part in parts]),
         ids=_unique_ids(parts),
         head_length=_head_lengths(parts),
-        sources=tuple(sources[path] for path in images),
+        sources=tuple(sources.values()),
     )
 
 
@@ -141,10 +143,7 @@ def _require_same_names(expected: Skeleton, found: Skeleton) -> None:
 
 
 def _unique_ids(parts: list[Instances]) -> tuple[str, ...]:
-    """An id that an earlier source has taken gets its source's number behind it, as in ``bird.jpg#17@2``.
-
-    What stands before the ``#`` stays: it is how instances of one image are kept together in a split.
-    """
+    """An id that an earlier source has taken gets its source's number behind it, as in ``bird.jpg#17@2``."""
     taken: dict[str, None] = {}
     for number, part in enumerate(parts, start=1):
         own = set(part.ids)
@@ -152,7 +151,7 @@ def _unique_ids(parts: list[Instances]) -> tuple[str, ...]:
             unique = identity
             # A longer id must not take the name of a later instance of its own source either.
             while unique in taken or (unique != identity and unique in own):
-                unique = f"{unique}@{number}" if "#" in unique else f"{unique}#@{number}"
+                unique = f"{unique}@{number}"
             taken[unique] = None
     return tuple(taken)
 

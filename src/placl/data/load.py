@@ -25,7 +25,8 @@ class Dataset:
 
     pool: Pool
     source: np.ndarray  # (N,) "labelled", "unlabelled", "val" or "test"
-    notes: tuple[str, ...]  # what was skipped and why, a line each
+    notes: tuple[str, ...] = ()  # what was left out on purpose, a line each
+    skipped: tuple[str, ...] = ()  # unlabelled images that could not be read, and why
 
 
 def default_cache() -> Path:
@@ -44,7 +45,11 @@ def load_dataset(
         raise InputError("no labels: name a COCO keypoint file with --labeled or data.labeled.")
     sources: list[tuple[str, Instances]] = []
     for role, files in (("labelled", settings.labeled), ("val", settings.val), ("test", settings.test)):
-        sources += [(role, read_coco(path, settings.images, keypoints=settings.keypoints)) for path in files]
+        hides = role == "labelled" and settings.label_fraction < 1
+        sources += [
+            (role, read_coco(path, settings.images, keypoints=settings.keypoints, draw_boxes=not hides))
+            for path in files
+        ]
     taken = _images_by_role(sources)
     notes: list[str] = []
     for path in settings.unlabeled:
@@ -74,7 +79,7 @@ def load_dataset(
     source[(source == "labelled") & ~pool.labelled] = "unlabelled"
     if not (source == "labelled").any():
         raise InputError(f"{settings.labeled[0]}: no labelled instance: no annotation has a keypoint with v > 0.")
-    return Dataset(pool, source, (*notes, *skipped))
+    return Dataset(pool, source, tuple(notes), tuple(skipped))
 
 
 def read_unlabelled(path: Path, settings: Data) -> Instances:

@@ -32,6 +32,7 @@ class Pool:
     length: np.ndarray  # (N,) float32, what PCK divides by, in crop pixels
     area: np.ndarray  # (N,) float32, the object's area in image pixels (OKS)
     to_image: np.ndarray  # (N, 3) float64: image = scale * crop + (tx, ty), as (scale, tx, ty)
+    image: np.ndarray  # (N,) int64, a number per image file: instances of one image stay together in a split
     ids: tuple[str, ...]  # unique and stable: file name, '#', annotation id
     view: float  # side of the network's field of view in crop pixels
 
@@ -46,6 +47,7 @@ class Pool:
             "length": (self.length.shape, (n,)),
             "area": (self.area.shape, (n,)),
             "to_image": (self.to_image.shape, (n, 3)),
+            "image": (self.image.shape, (n,)),
             "ids": ((len(self.ids),), (n,)),
         }
         for name, (found, expected) in shapes.items():
@@ -78,6 +80,7 @@ class Pool:
             length=self.length[index],
             area=self.area[index],
             to_image=self.to_image[index],
+            image=self.image[index],
             ids=tuple(self.ids[i] for i in index),
         )
 
@@ -131,5 +134,6 @@ def concatenate(pools: list[Pool]) -> Pool:
         length=np.concatenate([p.length for p in pools]),
         area=np.concatenate([p.area for p in pools]),
         to_image=np.concatenate([p.to_image for p in pools]),
+        image=np.concatenate([p.image for p in pools]),
         ids=tuple(i for p in pools for i in p.ids),
     )

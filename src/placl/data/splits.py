@@ -54,7 +54,7 @@ def draw_split(
     test_fraction: float,
     seed: int,
 ) -> Split:
-    """Divide a pool. Instances that share an image (the id before '#') never fall on both sides of a division.
+    """Divide a pool. Instances that share an image never fall on both sides of a division.
 
     Where the validation or test set is drawn here, unlabelled instances on its images have no part to be in and are
     left out.
@@ -68,8 +68,8 @@ def draw_split(
     if not val and val_fraction > 0:
         val, train = _cut(pool, train, round(val_fraction * len(train)))
     labelled, hidden = _cut(pool, train, max(1, round(label_fraction * len(train))) if train else 0)
-    exam = {image_of(pool.ids[i]) for i in val + test}
-    plain = [int(i) for i in np.flatnonzero(source == "unlabelled") if image_of(pool.ids[i]) not in exam]
+    on_exam = np.isin(pool.image, pool.image[np.array(val + test, dtype=np.int64)])
+    plain: list[int] = np.flatnonzero((source == "unlabelled") & ~on_exam).tolist()
     unlabelled = _shuffled_by_image(pool, np.array(hidden + plain), random)
     half_1, half_2 = _halves(pool, unlabelled)
 
@@ -79,28 +79,24 @@ def draw_split(
     return Split(ids(labelled), ids(half_1), ids(half_2), ids(val), ids(test))
 
 
-def image_of(instance_id: str) -> str:
-    return instance_id.rpartition("#")[0] or instance_id
-
-
 def _shuffled_by_image(pool: Pool, index: np.ndarray, random: np.random.Generator) -> list[int]:
-    images: dict[str, list[int]] = {}
+    images: dict[int, list[int]] = {}
     for i in index.astype(int):
-        images.setdefault(image_of(pool.ids[i]), []).append(int(i))
-    names = list(images)
-    return [i for n in random.permutation(len(names)) for i in images[names[int(n)]]]
+        images.setdefault(int(pool.image[i]), []).append(int(i))
+    groups = list(images.values())
+    return [i for n in random.permutation(len(groups)) for i in groups[int(n)]]
 
 
 def _cut(pool: Pool, index: list[int], count: int) -> tuple[list[int], list[int]]:
     """The first ``count`` instances, and more until an image is complete; and the rest."""
-    while 0 < count < len(index) and image_of(pool.ids[index[count - 1]]) == image_of(pool.ids[index[count]]):
+    while 0 < count < len(index) and pool.image[index[count - 1]] == pool.image[index[count]]:
         count += 1
     return index[:count], index[count:]
 
 
 def _halves(pool: Pool, index: list[int]) -> tuple[list[int], list[int]]:
     """Cut between two images, as near to the middle as there is a place, in the middle's second half if in doubt."""
-    images = [image_of(pool.ids[i]) for i in index]
+    images = [int(pool.image[i]) for i in index]
     places = [n for n in range(1, len(index)) if images[n - 1] != images[n]] or [len(index)]
     count = min(places, key=lambda n: (abs(2 * n - len(index)), -n))
     return index[:count], index[count:]

@@ -217,7 +217,7 @@ def animals(count: int, seed: int, size: int = 64, margin: float = 1.25) -> Pool
         skeleton=ANIMAL, crops=crops, rows=np.arange(count), ids=tuple(f"animal-{seed}-{i}" for i in range(count)),
         keypoints=labels[:, :, :2].copy(), visibility=labels[:, :, 2].astype(np.uint8),
         length=np.full(count, length, np.float32), area=area,
-        to_image=np.tile([1.0, 0.0, 0.0], (count, 1)), view=float(size),
+        to_image=np.tile([1.0, 0.0, 0.0], (count, 1)), image=np.arange(count), view=float(size),
     )  # fmt: skip
 
 

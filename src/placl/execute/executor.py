@@ -34,6 +34,11 @@ class Executor(Protocol):
     def close(self) -> None: ...
 
 
+def available_cores() -> int:
+    """The cores that this process may use, which in a container or under taskset are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def make_executor(settings: Execute) -> Executor:
     from placl.execute.pool import PoolExecutor
     from placl.execute.serial import SerialExecutor
@@ -41,5 +46,5 @@ def make_executor(settings: Execute) -> Executor:
     if settings.where == "serial":
         return SerialExecutor()
     gpus = torch.cuda.device_count() if settings.device != "cpu" else 0
-    workers = settings.workers or gpus or max(1, (os.cpu_count() or 1) // settings.threads)
+    workers = settings.workers or gpus or max(1, available_cores() // settings.threads)
     return PoolExecutor(workers, gpus=gpus)

@@ -116,11 +116,13 @@ class PoolExecutor:
         try:
             kind, content = worker.link.recv()
         except (EOFError, ConnectionResetError):
+            worker.process.join(timeout=5)
             deaths[number] += 1
             if deaths[number] >= MOST_DEATHS:
                 raise MachineError(
-                    f"{MOST_DEATHS} workers died on one candidate (exit code {worker.process.exitcode}); "
-                    "the machine may be out of memory. Try execute.workers=1."
+                    f"{MOST_DEATHS} workers died on one candidate (exit code {worker.process.exitcode}). The machine "
+                    "may be out of memory: try execute.workers=1. In a script, call placl.train under "
+                    'if __name__ == "__main__":'
                 ) from None
             worker.link.close()
             self._crew[place] = self._hire(place)

@@ -15,7 +15,6 @@ import numpy as np
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
-from placl.data.splits import image_of
 from placl.learn.inner_loop import TrainingSet, inner_loop, thread_count
 from placl.learn.label import label
 from placl.learn.score import score
@@ -91,7 +90,7 @@ def _train_and_score(
 def _folds(task: Task) -> list[tuple[TrainingSet, Pool]]:
     """Each labelled instance is held out once, with all of its image; the folds are the same for every candidate."""
     labelled = task.data.labelled
-    images, image = np.unique([image_of(name) for name in labelled.ids], return_inverse=True)
+    images, image = np.unique(labelled.image, return_inverse=True)
     order = np.random.default_rng([task.config.seed, 5]).permutation(len(images))
     folds = []
     for part in np.array_split(order, task.config.reward.folds):

@@ -60,12 +60,22 @@ def inner_loop(
     on_epoch: OnEpoch | None = None,
 ) -> Trained:
     """omega*(Gamma): the network trained on ``data`` under ``curriculum``."""
-    with thread_count(threads):
-        return _train(config, data, curriculum, seed, on_epoch)
+    device = pick_device(config.execute.device)
+    # Dropout and stochastic depth draw from torch's own generators: they are the seed's too, and given back afterwards.
+    with thread_count(threads), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        return _train(config, data, curriculum, seed, device, on_epoch)
 
 
-def _train(config: Config, data: TrainingSet, curriculum: Curriculum, seed: int, on_epoch: OnEpoch | None) -> Trained:
-    settings, device = config.train, pick_device(config.execute.device)
+def _train(
+    config: Config,
+    data: TrainingSet,
+    curriculum: Curriculum,
+    seed: int,
+    device: torch.device,
+    on_epoch: OnEpoch | None,
+) -> Trained:
+    settings = config.train
     pool = data.joined()
     known = len(data.labelled)
     net = fresh_network(config, len(pool.skeleton), seed, device)  # random initialisation
@@ -137,6 +147,8 @@ def batches(
 
 
 def _passes(members: np.ndarray, everyone: int, batch: int, seed: list[int]) -> Iterator[np.ndarray]:
+    if not len(members):
+        raise ValueError("there is nothing to make batches of")
     is_member = np.zeros(everyone, bool)
     is_member[members] = True
     left = np.zeros(0, np.int64)

@@ -44,7 +44,7 @@ def score(predicted: PseudoLabels, truth: Pool, settings: Reward) -> Score:
             truth.visibility,
             truth.area,
             truth.skeleton.sigmas,
-            image_ids=[name.rpartition("#")[0] or name for name in truth.ids],
+            image_ids=truth.image,
         ).ap
     counted = truth.visibility > 0
     distance = np.linalg.norm(predicted.keypoints - truth.keypoints, axis=2) / truth.length[:, None]

@@ -44,8 +44,25 @@ class RunFolder:
         self.journal = Journal(path / "journal.jsonl")
         self._board: Any = None  # a SummaryWriter, once something is logged
 
-    def split(self) -> Split | None:
-        return read_split(self.path)
+    def identify(self, key: str, **parts: str) -> None:
+        """Keep what the run stands on, or refuse to mix it with what it stood on before."""
+        before = [unit for unit in self.journal.units.values() if unit["kind"] == "run"]
+        if not before:
+            self.journal.add(key, "run", parts=parts)
+        elif before[0]["key"] != key:
+            changed = [name for name, value in parts.items() if before[0]["parts"].get(name) != value]
+            raise InputError(
+                f"{self.path}: cannot be carried on, since {' and '.join(changed)} changed after it was begun. "
+                "Start another run with --out."
+            )
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a csv file that an earlier session wrote."""
+        file = self.path / name
+        if not file.exists():
+            return []
+        with open(file, newline="") as lines:
+            return list(csv.DictReader(lines))
 
     def keep_split(self, split: Split) -> None:
         write_atomic(self.path / "split.json", split.to_json())
@@ -102,8 +119,7 @@ class RunFolder:
             if (stage / "curriculum.json").exists():
                 curricula[stage.name] = json.loads((stage / "curriculum.json").read_text())["thresholds"]
             if (stage / "search.csv").exists():
-                with open(stage / "search.csv", newline="") as file:
-                    steps = {line["step"]: float(line["reward_mean"]) for line in csv.DictReader(file)}
+                steps = {line["step"]: float(line["reward_mean"]) for line in self.rows(f"{stage.name}/search.csv")}
                 rewards[stage.name] = list(steps.values())
         write_atomic(self.path / "report.html", page(self.path.resolve().name, summary, rows, curricula, rewards))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.units: dict[str, dict[str, Any]] = {}
+        self._begun = time.monotonic()
+        self._session = f"{time.time():.3f}-{os.getpid()}"
         if path.exists():
             self._read()
 
@@ -42,10 +45,20 @@ class Journal:
         return self.units.get(key)
 
     def add(self, key: str, kind: str, **result: Any) -> None:
-        unit = {"key": key, "kind": kind, **result}
+        """Note a finished unit, and how far into this session that was."""
+        elapsed = round(time.monotonic() - self._begun, 3)
+        unit = {"key": key, "kind": kind, **result, "session": self._session, "elapsed": elapsed}
         line = json.dumps(unit) + "\n"
         with disk_errors(self.path), open(self.path, "ab") as file:
             file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
         self.units[key] = unit
+
+    def seconds(self) -> float:
+        """The time that all sessions took, each until its last finished unit."""
+        sessions: dict[str, float] = {}
+        for unit in self.units.values():
+            session = str(unit.get("session"))
+            sessions[session] = max(sessions.get(session, 0.0), float(unit.get("elapsed", 0.0)))
+        return sum(sessions.values())

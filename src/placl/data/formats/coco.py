@@ -23,11 +23,14 @@ from placl.errors import InputError
 Record = dict[str, Any]
 
 
-def read_coco(path: Path, images: Path | None = None, *, keypoints: tuple[str, ...] | None = None) -> Instances:
+def read_coco(
+    path: Path, images: Path | None = None, *, keypoints: tuple[str, ...] | None = None, draw_boxes: bool = True
+) -> Instances:
     """Every annotation that is not a crowd. Those without a labelled keypoint are unlabelled instances.
 
     ``images`` is the folder that file names are relative to (default: the json's own). ``keypoints`` renames the
     keypoints, or names them where the categories do not. If nothing does and nothing is labelled, there is no skeleton.
+    Without ``draw_boxes``, an annotation must have a box: one drawn around keypoints shows where they are.
     """
     records, annotations, categories = _records(path, with_categories=True)
     if keypoints is not None:
@@ -36,6 +39,13 @@ def read_coco(path: Path, images: Path | None = None, *, keypoints: tuple[str, .
     labels = _labels(path, annotations, categories, skeleton)  # (N, K, 3)
     visibility = labels[..., 2].astype(np.uint8)
     points = np.where(visibility[..., None] > UNLABELLED, labels[..., :2], 0).astype(np.float32)
+    if not draw_boxes:
+        for annotation in annotations:
+            if annotation.get("bbox") is None:
+                raise InputError(
+                    f'{_name(path, annotation)} has no "bbox", and one drawn around its keypoints would give '
+                    "hidden labels away. Add boxes or set data.label_fraction=1."
+                )
     boxes = _boxes(path, annotations, points, visibility)
     labelled = np.flatnonzero((visibility > UNLABELLED).any(axis=1))
     files, index = _files(path, images, records, annotations, required={annotations[i]["image_id"] for i in labelled})

@@ -1,0 +1,177 @@
+"""A configuration is a preset (``presets/*.yaml``, complete and commented), a file over it, and overrides over that.
+
+What is wrong is said in one line that names the file or the override it came from, and the nearest valid name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from placl.config import PRESETS, Config
+from placl.errors import InputError
+
+
+def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> Config:
+    """A preset, a YAML file over it, and overrides (``{"train.lr": 0.01}``) over that."""
+    overrides = overrides or {}
+    own = {} if file is None else _read_yaml(file)
+    for key, value in overrides.items():
+        _set(own, key.split("."), value)
+    preset = own.get("preset", "cpu")
+    if preset not in PRESETS:
+        where = _blame("preset", preset, file, overrides)
+        raise InputError(f'{where}: preset "{preset}" is unknown. {_nearest(str(preset), PRESETS, "Known")}')
+    merged = _merge(read_preset(preset), own)
+    try:
+        return Config.model_validate(merged)
+    except ValidationError as error:
+        problem = error.errors()[0]
+    if problem["type"] == "misfit" and problem["ctx"]["keys"][0] == "proxy.epochs" and not _has(own, "proxy.epochs"):
+        # A preset's proxy suits the preset's epochs. Who has named other epochs and no proxy gets one that fits.
+        return load(file, {**overrides, "proxy.epochs": problem["ctx"]["groups"]})
+    raise InputError(_explain(problem, file, overrides))
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """``train.lr=0.01`` -> ("train.lr", 0.01); values are YAML."""
+    key, sign, value = text.partition("=")
+    if not sign or not key.strip():
+        raise InputError(f'"{text}" is not of the form key=value, e.g. train.lr=0.001.')
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise InputError(f'the value in "{text}" is not valid YAML.') from None
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    text = resources.files("placl.presets").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    preset: dict[str, Any] = yaml.safe_load(text)
+    return preset
+
+
+def dump(config: Config) -> str:
+    """The configuration as YAML, every key named."""
+    return yaml.safe_dump(json.loads(config.model_dump_json()), sort_keys=False)
+
+
+def differences(old: Config, new: Config) -> list[str]:
+    """Keys that differ and change results, as ``train.lr: 0.001 -> 0.01``."""
+    without_effect = {"execute.where", "execute.workers", "data.cache"}
+    a, b = _flatten(json.loads(old.model_dump_json())), _flatten(json.loads(new.model_dump_json()))
+    return [f"{k}: {a[k]} -> {b[k]}" for k in a if k not in without_effect and a[k] != b[k]]
+
+
+def _read_yaml(file: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror}).") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" in line {mark.line + 1}" if mark else ""
+        raise InputError(f"{file}: is not valid YAML{line}.") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise InputError(f"{file}: must be a mapping of keys to values, as in placl/presets/cpu.yaml.")
+    # A section whose keys are all commented out reads as null.
+    return {key: {} if value is None and key in _sections() else value for key, value in content.items()}
+
+
+def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:
+    for part in path[:-1]:
+        node = tree.setdefault(part, {})
+        if not isinstance(node, dict):
+            raise InputError(f'"{".".join(path)}": "{part}" is a value, not a section.')
+        tree = node
+    tree[path[-1]] = value
+
+
+def _has(tree: dict[str, Any], key: str) -> bool:
+    section, _, name = key.partition(".")
+    return name in tree.get(section, {})
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged[key] = _merge(base[key], value) if both else value
+    return merged
+
+
+def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _explain(problem: ErrorDetails, file: Path | None, overrides: dict[str, Any]) -> str:
+    """The problem in one line, with the nearest valid name for an unknown key or value."""
+    if problem["type"] == "misfit":
+        message = str(problem["ctx"]["message"])  # it begins with the key
+        ours = file is None or any(_given(key, overrides) for key in problem["ctx"]["keys"])
+        return message if ours else f"{file}: {message}"
+    parts = [str(part) for part in problem["loc"] if not str(part).startswith(("function", "constrained"))]
+    key, value = ".".join(parts), problem["input"]
+    where = _blame(key, value, file, overrides)
+    if problem["type"] == "extra_forbidden":
+        valid = [k.rpartition(".")[2] for k in _known_keys() if k.rpartition(".")[0] == ".".join(parts[:-1])]
+        return f'{where}: unknown key "{key}". {_nearest(parts[-1], valid, "Known here")}'
+    if problem["type"] == "literal_error":
+        valid = [str(v) for v in _literal(parts)] or [problem["ctx"]["expected"]]
+        return f'{where}: "{value}" is not a value of {key}. {_nearest(str(value), valid, "Known")}'
+    reason = f"{problem['msg'][0].lower()}{problem['msg'][1:]}."
+    return f"{where}: {reason}" if _given(key, overrides) else f"{where}: {key} = {value!r}: {reason}"
+
+
+def _nearest(name: str, valid: Iterable[str], otherwise: str) -> str:
+    valid = list(valid)
+    near = difflib.get_close_matches(name, valid, n=1, cutoff=0.4)
+    return f'Did you mean "{near[0]}"?' if near else f"{otherwise}: {', '.join(valid)}."
+
+
+def _given(key: str, overrides: dict[str, Any]) -> str | None:
+    """The override that set ``key``, a part of it, or the section it is in; the last one counts."""
+    related = [k for k in overrides if f"{k}.".startswith(f"{key}.") or f"{key}.".startswith(f"{k}.")]
+    return related[-1] if related else None
+
+
+def _blame(key: str, value: Any, file: Path | None, overrides: dict[str, Any]) -> str:
+    """Where a value came from: ``train.lr=0.1`` if it was an override, else the file."""
+    given = _given(key, overrides)
+    if given is None:
+        return str(file or "preset")
+    if not isinstance(overrides[given], dict):
+        key, value = given, overrides[given]
+    return f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
+
+
+def _sections() -> set[str]:
+    return {key.rpartition(".")[0] for key in _known_keys()}
+
+
+def _known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
+    keys = []
+    for name, field in model.model_fields.items():
+        keys.append(prefix + name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            keys += _known_keys(field.annotation, f"{prefix}{name}.")
+    return keys
+
+
+def _literal(path: list[str]) -> tuple[Any, ...]:
+    model: Any = Config
+    for part in path:
+        model = model.model_fields[part].annotation
+    return get_args(model)
