@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -361,6 +364,20 @@ def test_a_proxy_changes_what_it_names_and_keeps_milestones_in_their_place() -> 
     assert {line.split(":")[0] for line in differences(config, cheap)} == {*expected, "train.milestones"}
 
 
+@pytest.mark.parametrize("first", ["placl.config", "placl.config_reading"])
+def test_schema_and_reading_are_imported_in_any_order(first: str) -> None:
+    code = (
+        f"import {first}; from placl.config import load; from placl import config_reading as r; assert r.load is load"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_other_names_are_not_in_the_schema() -> None:
+    with pytest.raises(AttributeError, match=r"module 'placl\.config' has no attribute 'laod'"):
+        getattr(configuration, "la" + "od")
+
+
 # --- presets
 
 
@@ -370,9 +387,9 @@ def test_a_preset_loads_and_knows_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", configuration.PRESETS)
-def test_a_preset_names_every_key_but_those_of_the_data(name: str) -> None:
+def test_a_preset_names_every_key_but_those_of_one_dataset(name: str) -> None:
     expected = {key for key in flat(Config().model_dump()) if not key.startswith("data.")}
-    assert set(flat(read_preset(name))) == expected
+    assert set(flat(read_preset(name))) == expected | {"data.context", "data.margin"}
 
 
 @pytest.mark.parametrize("section", [field for field in Config.model_fields if field not in ("preset", "seed")])

@@ -209,7 +209,7 @@ class Reward(Section):
 
 
 class Execute(Section):
-    """Where candidates run. Results depend on thread counts and device only, never on where or how many workers."""
+    """Where candidates run. On CPUs, results depend on thread counts and never on where or how many workers."""
 
     where: Literal["serial", "pool"] = Field("pool", description="this process, or a pool of worker processes")
     workers: Count | None = Field(None, description="default: one per core (per GPU where there are any)")

@@ -14,10 +14,12 @@ import numpy as np
 from placl import config as configuration
 from placl.api import Result, train
 from placl.data.load import Dataset
-from placl.data.synthetic import animals
+from placl.data.synthetic import animals, write_animals
 from placl.watch import Watch
 
 TRAIN, VAL, TEST = 2000, 400, 600
+SAMPLES = "animals"  # in the run folder: images with a COCO file, to try placl predict and placl evaluate on
+UNSEEN = 1_000_000  # added to the seed, it draws animals that no demo trains on
 SETTINGS: dict[str, Any] = {
     "preset": "cpu",
     "data.label_fraction": 0.05,
@@ -39,4 +41,6 @@ def demo_data(seed: int) -> Dataset:
 def run_demo(out: Path, seed: int = 0, watch: Watch | None = None, overrides: dict[str, Any] | None = None) -> Result:
     seeds = {"seed": seed, "data.split_seed": seed}
     config = configuration.load(None, {**SETTINGS, **seeds, **(overrides or {})})
-    return train(config, out, watch, demo_data(seed))
+    result = train(config, out, watch, demo_data(seed))
+    write_animals(out / SAMPLES, 24, seed + UNSEEN)
+    return result

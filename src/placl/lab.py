@@ -45,6 +45,10 @@ class Meter:
         self.done = 0.0
         self.watch = watch
 
+    def reach(self, units: float) -> None:
+        """So much of the unit at hand is done; it is spent when it is finished."""
+        self.watch.progress("run", min(self.done + units, self.total), self.total)
+
     def spend(self, units: float) -> None:
         self.done += units
         self.watch.progress("run", min(self.done, self.total), self.total)

@@ -118,13 +118,18 @@ def train_stage(lab: Lab, name: str, data: TrainingSet, curriculum: Curriculum |
             name, net, done["sha256"], val, curriculum, tuple(done["selected"]), done["images"], done["seconds"]
         )
     start = time.monotonic()
+
+    def on_epoch(done: int, total: int, loss: float) -> None:
+        lab.watch.progress("epoch", done, total, f"{name}: loss {loss:.4f}")
+        lab.meter.reach(lab.meter.training * done / total)
+
     trained = inner_loop(
         config,
         data,
         curriculum or constant(0.0),
         derive(config.seed, "training", name),
         threads=config.execute.final_threads,
-        on_epoch=lambda done, total, loss: lab.watch.progress("epoch", done, total, f"{name}: loss {loss:.4f}"),
+        on_epoch=on_epoch,
     )
     if trained.diverged:
         raise MachineError(f"{name}: the loss is no longer a finite number. Lower train.lr and start another run.")

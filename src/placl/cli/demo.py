@@ -73,7 +73,8 @@ def show(result: Result) -> None:
         print(f"done in {result.seconds:.0f} s")
     else:
         print(f"{share(result.gap_recovered)} of the gap recovered in {result.seconds:.0f} s")
-    print(f"the model is in {result.run / 'best'}. Next: placl predict {result.run} IMAGE")
+    samples = result.run / "animals" / "annotations.json"
+    print(f"the model is in {result.run / 'best'}. Next: placl predict {result.run} {samples}")
 
 
 def _labels(row: dict[str, Any], full: dict[str, Any] | None) -> str:
