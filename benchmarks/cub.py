@@ -66,12 +66,17 @@ def summarise(runs: list[tuple[int, dict]]) -> list[dict[str, object]]:
                 "weights_sha256": next(r["weights_sha256"] for r in result["stages"] if r["stage"] == result["best"]),
             }
         )
-    numbers = ("supervised_5", "placl", "supervised_100", "gap_recovered", "minutes")
-    for name, what in (("mean", statistics.mean), ("std", statistics.stdev)):
-        if len(rows) > 1:
-            seeds = [row for row in rows if isinstance(row["seed"], int)]
-            rows.append({"seed": name, **{n: round(what([float(str(r[n])) for r in seeds]), 4) for n in numbers}})
-    return rows
+    return with_mean_and_deviation(rows)
+
+
+def with_mean_and_deviation(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The rows of the seeds, and one each for the mean and the deviation of their numbers."""
+    if len(rows) < 2:
+        return rows
+    numbers = {key: [float(str(row[key])) for row in rows] for key, value in rows[0].items() if type(value) is float}
+    mean = {"seed": "mean", **{key: round(statistics.mean(values), 4) for key, values in numbers.items()}}
+    deviation = {"seed": "std", **{key: round(statistics.stdev(values), 4) for key, values in numbers.items()}}
+    return [*rows, mean, deviation]
 
 
 def main() -> None:
