@@ -215,7 +215,7 @@ class Execute(Section):
     workers: Count | None = Field(None, description="default: one per core (per GPU where there are any)")
     threads: Count = Field(1, description="CPU threads of a candidate")
     final_threads: Count = Field(
-        1, description="CPU threads of full trainings, of which one runs at a time; more pay for large networks only"
+        1, description="CPU threads of full trainings, of which one runs at a time; more are slow on a busy machine"
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where there is any")
 

@@ -226,7 +226,7 @@ def test_before_any_reward_the_mean_wins() -> None:
 # --- it climbs
 
 SEEDS, STEPS, SAMPLES = 50, 16, 8
-NOISE = 0.5  # points of PCK between two trainings of one curriculum, as seen in real searches
+NOISE = 0.5  # points of PCK: about the spread of one step's rewards in the demo (0.3 to 1.2, median 0.5)
 CURVATURE = 12.0  # a curriculum that is off by 0.5 everywhere costs 3 points
 
 
