@@ -46,8 +46,9 @@ def search(lab: Lab, task: Task, searcher: Searcher, name: str, seed: int) -> Cu
     for t in range(searcher.steps):
         curricula = searcher.ask(task.config.search.samples)
         lab.watch.progress("step", t, searcher.steps, name)
-        # One seed for the step: candidates share initial weights, batch order and augmentation draws.
-        outcomes = evaluate(lab, task, curricula, derive(seed, t))
+        # One seed for the round: candidates share initial weights, batch order and augmentation draws, so that rewards
+        # differ by curricula alone. With a seed a step, the best mean would be the step with the luckiest seed.
+        outcomes = evaluate(lab, task, curricula, seed)
         diagnostics = searcher.tell(np.array([outcome.reward for outcome in outcomes]))
         rows += [_row(t, j, c, o, diagnostics) for j, (c, o) in enumerate(zip(curricula, outcomes, strict=True))]
         if len(rows) >= len(lab.run.rows(f"{name}/search.csv")):  # going through finished steps again writes nothing

@@ -248,3 +248,12 @@ def test_bad_numbers_are_told_in_one_line(arguments: tuple[int, int, int, float]
     with pytest.raises(InputError) as error:
         animals(*arguments)
     assert str(error.value) == message
+
+
+def test_the_legs_of_a_pair_stand_apart() -> None:
+    pool = animals(200, 5)
+    where = dict(zip(KEYPOINTS, pool.keypoints.transpose(1, 0, 2), strict=True))  # (N, 2) each
+    for end in ("front", "hind"):
+        apart = np.linalg.norm(where[f"left_{end}_paw"] - where[f"right_{end}_paw"], axis=1) / pool.length
+        assert np.median(apart) > 0.15  # beyond what PCK@0.1 forgives
+        assert (apart > 0.05).mean() > 0.98

@@ -24,6 +24,7 @@ from placl.errors import InputError
 CONTEXT = 1.25  # the network's view is this much longer than the box, as when cropping a dataset
 BOX_PADDING = 0.05  # of the tight box's longest side, on every side
 BOX_JITTER = 0.03  # boxes drawn by people are off by a few per cent
+STRIDE = (18, 45)  # degrees by which one leg of a pair is ahead of their middle, and the other behind
 LEAST = {"count": 1, "seed": 0, "size": 16, "margin": 1}
 
 KEYPOINTS = (
@@ -150,14 +151,14 @@ class _Body:
         plan, rng = self.plan, self.rng
         shoulder = self.chest - 0.1 * self.heading + 0.45 * plan.chest * self.down
         hip = 0.05 * self.heading + 0.35 * plan.rear * self.down
-        for side, depth in (("left", FAR), ("right", NEAR)):
-            for end, joint, length, upper, lower, thigh in (
-                ("front", shoulder, plan.front, plan.shoulder, plan.elbow, 1.2),
-                ("hind", hip, plan.hind, plan.hip, plan.stifle, 1.7),
-            ):
-                swing = rng.uniform(-32, 32)
-                knee = joint + rising(0.52 * length, upper + swing - 90)
-                paw = knee + rising(0.48 * length, lower + 0.6 * swing + rng.uniform(-22, 22) - 90)
+        for end, joint, length, upper, lower, thigh in (
+            ("front", shoulder, plan.front, plan.shoulder, plan.elbow, 1.2),
+            ("hind", hip, plan.hind, plan.hip, plan.stifle, 1.7),
+        ):
+            swing, stride = rng.uniform(-16, 16), rng.uniform(*STRIDE) * (1 if rng.random() < 0.5 else -1)
+            for side, depth, ahead in (("left", FAR, -stride), ("right", NEAR, stride)):
+                knee = joint + rising(0.52 * length, upper + swing + ahead - 90)
+                paw = knee + rising(0.48 * length, lower + 0.6 * (swing + ahead) + rng.uniform(-15, 15) - 90)
                 self.points |= {f"{side}_{end}_knee": (knee, depth), f"{side}_{end}_paw": (paw, depth)}
                 self.capsules[depth].append(Capsule(joint, thigh * plan.limb, knee, plan.limb))
                 self.capsules[depth].append(Capsule(knee, plan.limb, paw, 0.8 * plan.limb))

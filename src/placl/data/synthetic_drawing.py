@@ -18,13 +18,13 @@ import numpy as np
 Colour = tuple[float, float, float]
 
 FAR, BODY, NEAR = 0, 1, 2  # layers from back to front
-SHADES = (0.5, 0.8, 1.12)  # limbs nearer to the viewer are lighter: the cue that tells left from right
+SHADES = (0.4, 0.8, 1.25)  # limbs nearer to the viewer are lighter: the cue that tells left from right
 OVERSAMPLING = 2  # everything is drawn this much larger and then shrunk, which smooths the edges
 FRACTION_BITS = 4  # OpenCV draws at 1/16 pixel
 ONE = 1 << FRACTION_BITS
 PATTERNS = ("plain", "stripes", "spots", "patches", "halves")
 CAMOUFLAGE = 0.3  # the share of clutter in the animal's own colours
-MOST_OCCLUDERS = 3
+MOST_OCCLUDERS = 4
 WHITE = (255.0, 255.0, 255.0)
 NORMAL = np.array([NormalDist().inv_cdf((i + 0.5) / 256) for i in range(256)], np.float32)  # noise by the byte: fast
 
