@@ -21,6 +21,7 @@ from placl.execute.executor import Executor
 from placl.execute.serial import SerialExecutor
 from placl.lab import Lab, Meter
 from placl.models import zoo
+from placl.rounds import stage_configs
 from placl.run.folder import RunFolder
 from placl.watch import Silent, Watch
 
@@ -98,7 +99,7 @@ def make_lab(problem: Problem, tmp_path: Path) -> MakeLab:
         on: Problem | None = None,
     ) -> Lab:
         given, watch = on or problem, watch or Silent()
-        meter = Meter(given, config, 1, watch)
+        meter = Meter(given, config, 1, watch, list(stage_configs(config).values()))
         return Lab(given, config, RunFolder(tmp_path / out, config), "key", executor or SerialExecutor(), watch, meter)
 
     return make

@@ -19,6 +19,7 @@ from placl.api import Result, identity, train
 from placl.config import Config
 from placl.data.load import Dataset
 from placl.data.splits import Problem, make_problem
+from placl.data.synthetic import write_animals
 from placl.errors import InputError
 from placl.execute import serial
 from placl.learn.inner_loop import fresh_network
@@ -112,6 +113,40 @@ def test_the_gap_by_hand() -> None:
     assert told(round_0=50.0, round_1=65.0).gap_recovered is None
     assert told(round_0=None, round_1=None, full=None).gap_recovered is None
     assert told(round_0=50.0, round_1=65.0, full=50.0).gap_recovered is None
+
+
+def test_teachers_label_and_the_network_that_is_kept_is_compared(
+    tiny: MakeConfig, dataset: Dataset, tmp_path: Path
+) -> None:
+    teacher = {"teacher.steps_per_epoch": 6, "teacher.width": 1.0, "rounds.keep": "best", "search.steps": 1}
+    found = train(tiny({**SETTINGS, **teacher}), tmp_path / "run", dataset=dataset)
+    rows = table(found.run)
+    assert [row["stage"] for row in rows] == ["round_0", "round_1", "round_2", "final", "few", "full"]
+    assert [int(row["images"]) for row in rows] == [96, 96, 96, 32, 32, 32]
+    assert found.best == "final"  # whatever the teachers' scores are
+    assert {name: row["stage"] for name, row in found.compared.items()} == {
+        "supervised": "few", "placl": "final", "full": "full"
+    }  # fmt: skip
+    sizes = {
+        row["stage"]: sum(t.numel() for t in read_state(found.run / row["stage"] / "model.safetensors").values())
+        for row in rows
+    }
+    assert sizes["round_0"] == sizes["round_2"] > 2 * sizes["final"]
+    assert sizes["final"] == sizes["few"] == sizes["full"]
+    again = train(tiny({**SETTINGS, **teacher}), tmp_path / "run", dataset=dataset)
+    assert table(again.run) == rows
+
+
+def test_crops_are_as_fine_as_the_finest_network(tiny: MakeConfig, tmp_path: Path) -> None:
+    path = write_animals(tmp_path / "data", 60, 0, size=96)
+    settings = {
+        **{"data.labeled": [str(path)], "data.test_fraction": 0.2, "data.label_fraction": 0.5, "search.steps": 1},
+        **{"data.cache": str(tmp_path / "cache"), "teacher.input_size": 64, "rounds.count": 1},
+    }
+    found = train(tiny(settings), tmp_path / "run")
+    (crops,) = (tmp_path / "cache").rglob("*.npy")
+    assert np.load(crops, mmap_mode="r").shape[1] == 96  # 64 px for the teacher, and the preset's margin of 1.5
+    assert yaml.safe_load((found.run / "best" / "model.yaml").read_text())["config"]["model"]["input_size"] == 32
 
 
 def test_the_best_on_the_validation_set_is_kept_if_asked_for(

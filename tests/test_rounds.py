@@ -29,7 +29,7 @@ from placl.learn.candidate import Outcome, Task
 from placl.learn.inner_loop import Trained, TrainingSet
 from placl.learn.label import PseudoLabels
 from placl.models.weights import weights_sha256
-from placl.rounds import check, placl
+from placl.rounds import check, placl, stage_configs
 from placl.watch import Level
 
 MakeConfig = Callable[..., Config]
@@ -124,6 +124,25 @@ def test_the_finish_keeps_the_labels_of_the_one_half_and_makes_those_of_the_othe
     np.testing.assert_array_equal(data.pseudo.confidence[:12], last.pseudo.confidence)
     assert len(data.pseudo.keypoints) == 24
     assert curriculum == stages[2].curriculum == stages[3].curriculum
+
+
+@pytest.mark.parametrize(
+    ("settings", "teachers", "kept"),
+    [
+        ({"rounds.count": 0}, [], "round_0"),
+        ({"rounds.count": 1, "rounds.finish": "last"}, ["round_0"], "round_1"),
+        ({"rounds.count": 1, "rounds.finish": "both"}, ["round_0", "round_1"], "final"),
+        ({"rounds.count": 1, "rounds.finish": "both", "rounds.cross_training": False}, ["round_0"], "round_1"),
+    ],
+)
+def test_all_networks_but_the_last_are_teachers(
+    tiny: MakeConfig, settings: dict[str, Any], teachers: list[str], kept: str
+) -> None:
+    config = tiny({**settings, "teacher.epochs": 6, "train.milestones": [1]})
+    taught = config.taught()
+    assert (taught.train.epochs, taught.train.milestones) == (6, (3,))
+    assert stage_configs(config) == {**dict.fromkeys(teachers, taught), kept: config}
+    assert stage_configs(tiny(settings)) == dict.fromkeys([*teachers, kept], tiny(settings))
 
 
 @pytest.mark.parametrize("finish", ["last", "both"])

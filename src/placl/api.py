@@ -23,14 +23,16 @@ from placl.learn.inner_loop import TrainingSet, fresh_network, pick_device, thre
 from placl.learn.label import label
 from placl.learn.score import Score, score
 from placl.models.weights import save_weights
-from placl.rounds import Stage, check, placl, train_stage
+from placl.rounds import Stage, check, placl, stage_configs, train_stage
 from placl.run.files import write_atomic
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
 from placl.version import VERSION
 from placl.watch import Silent, Watch
 
-FULL = "full"  # the stage trained on every label there is: a yardstick, never part of the method
+# Yardsticks, never part of the method: the network that is kept, trained on the few labels alone and on all there are.
+# Where round 0 trains that network (no `teacher`), it is the first yardstick, and there is no stage "few".
+FEW, FULL = "few", "full"
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,19 @@ class Result:
         return next(row for row in self.rows if row["stage"] == stage)
 
     @property
+    def compared(self) -> dict[str, dict[str, Any]]:
+        """The rows to compare, all of one network and one budget: "supervised", "placl" and "full", where trained."""
+        rows = {row["stage"]: row for row in self.rows}
+        supervised = rows.get(FEW, rows["round_0"])
+        return {"supervised": supervised, "placl": rows[self.best]} | ({"full": rows[FULL]} if FULL in rows else {})
+
+    @property
     def gap_recovered(self) -> float | None:
         """(PLACL - few labels) / (all labels - few labels) on the test set; None without the yardstick."""
-        if not any(row["stage"] == FULL for row in self.rows) or self.row("round_0").get("test") is None:
+        scores = [row["test"] for row in self.compared.values()]
+        if len(scores) < 3 or None in scores:
             return None
-        few, ours, full = (float(self.row(stage)["test"]) for stage in ("round_0", self.best, FULL))
+        few, ours, full = map(float, scores)
         return (ours - few) / (full - few) if full != few else None
 
 
@@ -67,7 +77,7 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         workers = config.execute.workers or available_cores()
         dataset = load_dataset(
             config.data,
-            config.model.input_size,
+            max(each.model.input_size for each in (config, config.taught())),
             workers=workers,
             on_progress=lambda done, total: watch.progress("images", done, total, "cropping"),
         )
@@ -87,17 +97,18 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
     watch.say(describe(split, dataset.pool))
     exam = take_ids(dataset.pool, split.test)
-    reference = _reference(dataset.pool, split) if config.reference else None
+    yardsticks = _yardsticks(dataset.pool, split, problem, config) if config.reference else {}
 
     executor = make_executor(config.execute)
-    meter = Meter(problem, config, executor.workers, watch, extra_trainings=int(reference is not None))
+    trainings = [*stage_configs(config).values(), *(config for _ in yardsticks)]
+    meter = Meter(problem, config, executor.workers, watch, trainings)
     lab = Lab(problem, config, run, key, executor, watch, meter)
     rows: list[dict[str, Any]] = []
     known = run.rows("results.csv")  # of earlier sessions: kept until this one comes to the same stage
     stages: list[Stage] = []
 
     def finished(stage: Stage, labels: int) -> None:
-        test = _examine(stage, exam, config)
+        test = _examine(stage, exam)
         rows.append(_row(stage, test, labels, len(split.val)))
         run.write_json(f"{stage.name}/metrics.json", {"val": stage.val.to_dict(), "test": test and test.to_dict()})
         here = {row["stage"] for row in rows}
@@ -111,11 +122,12 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         for stage in placl(lab):
             finished(stage, len(problem.labelled))
             stages.append(stage)
-        if reference is not None:
-            finished(train_stage(lab, FULL, reference, None), len(reference.labelled))
+        for name, data in yardsticks.items():
+            finished(train_stage(lab, name, data, None, config), len(data.labelled))
     finally:
         executor.close()
-    best = stages[-1] if config.rounds.keep == "last" else max(stages, key=lambda stage: stage.val.value)
+    kept = [stage for stage in stages if stage.config == config]  # a teacher only labels
+    best = kept[-1] if config.rounds.keep == "last" else max(kept, key=lambda stage: stage.val.value)
     _keep_best(run, best, config, problem)
     return Result(out, rows, best.name, run.journal.seconds(), dataset.skipped)
 
@@ -134,7 +146,7 @@ def _draw(dataset: Dataset, config: Config) -> Split:
 
 def _check_networks(config: Config, keypoints: int) -> None:
     """Try each network, so that a wrong name, weights file or input size is refused before anything is written."""
-    models = {settings.model: settings for settings in (config, config.proxied())}
+    models = {settings.model: settings for settings in (config, config.proxied(), config.taught())}
     for settings in models.values():
         net = fresh_network(settings, keypoints, 0, torch.device("cpu")).eval()
         size = settings.model.input_size
@@ -164,18 +176,20 @@ def identity(problem: Problem, config: Config) -> dict[str, str]:
     }
 
 
-def _reference(pool: Pool, split: Split) -> TrainingSet | None:
-    """Every training label there is, also those taken off the unlabelled instances; None where there are no more."""
+def _yardsticks(pool: Pool, split: Split, problem: Problem, config: Config) -> dict[str, TrainingSet]:
+    """What to train for comparison: on the labels in use, and on those too that were taken off, where there are any."""
+    few = {FEW: TrainingSet(problem.labelled)} if stage_configs(config)["round_0"] != config else {}
     everyone = take_ids(pool, split.labelled + split.half_1 + split.half_2)
     everyone = everyone.take(everyone.labelled)
-    return TrainingSet(everyone) if set(everyone.ids) - set(split.labelled) else None
+    more = set(everyone.ids) - set(split.labelled)
+    return few | ({FULL: TrainingSet(everyone)} if more else {})
 
 
-def _examine(stage: Stage, exam: Pool, config: Config) -> Score | None:
+def _examine(stage: Stage, exam: Pool) -> Score | None:
     if not len(exam):
         return None
-    with thread_count(config.execute.final_threads):
-        return score(label(stage.net, exam, config), exam, config.reward)
+    with thread_count(stage.config.execute.final_threads):
+        return score(label(stage.net, exam, stage.config), exam, stage.config.reward)
 
 
 def _row(stage: Stage, test: Score | None, labels: int, val_labels: int) -> dict[str, Any]:

@@ -172,16 +172,25 @@ class Search(Section):
     )
 
 
-class Proxy(Section):
-    """Cheaper trainings for the search (appendix); null: as in the full training."""
+class Variation(Section):
+    """What some trainings have different; null: as `model` and `train` say."""
 
-    images: Count | None = Field(None, description="unlabelled instances used")
-    val_images: Count | None = Field(None, description="validation instances the reward is measured on")
     input_size: Annotated[int, Field(ge=16, le=1024, multiple_of=16)] | None = Field(None, description="pixels a side")
     model: str | None = Field(None, description="network")
     width: Positive | None = Field(None, description="channel multiplier")
     epochs: Count | None = Field(None, description="epochs; groups keep their share of the training")
     steps_per_epoch: Count | None = Field(None, description="for epoch: steps")
+
+
+class Teacher(Variation):
+    """Networks that only label: worth a longer training or a larger network; null: as the one that is kept (paper)."""
+
+
+class Proxy(Variation):
+    """Cheaper trainings for the search (appendix); null: as in the full training."""
+
+    images: Count | None = Field(None, description="unlabelled instances used")
+    val_images: Count | None = Field(None, description="validation instances the reward is measured on")
 
 
 class Rounds(Section):
@@ -231,6 +240,7 @@ class Config(Section):
     train: Train = Train()
     label: Label = Label()
     select: Select = Select()
+    teacher: Teacher = Teacher()
     search: Search = Search()
     proxy: Proxy = Proxy()
     rounds: Rounds = Rounds()
@@ -243,14 +253,15 @@ class Config(Section):
     @model_validator(mode="after")
     def _keys_fit_together(self) -> Config:
         """Settings that are valid one by one, and together would waste a training without a word."""
-        epochs, groups = self.proxy.epochs, self.groups
-        if epochs is not None and epochs < groups:
-            raise _misfit(
-                f"proxy.epochs={epochs} is fewer than the {groups} epoch groups: the last thresholds would never be "
-                f"trained. Use at least {groups} or a larger search.group_size.",
-                ("proxy.epochs", "train.epochs", "search.group_size"),
-                groups=groups,
-            )
+        groups = self.groups
+        for section, epochs in (("proxy", self.proxy.epochs), ("teacher", self.teacher.epochs)):
+            if epochs is not None and epochs < groups:
+                raise _misfit(
+                    f"{section}.epochs={epochs} is fewer than the {groups} epoch groups: the last thresholds would "
+                    f"never be trained. Use at least {groups} or a larger search.group_size.",
+                    (f"{section}.epochs", "train.epochs", "search.group_size"),
+                    groups=groups,
+                )
         if self.search.samples == 1 and self.search.searcher in ("ppo2", "fixed"):
             raise _misfit(
                 f"search.samples=1 teaches search.searcher={self.search.searcher} nothing: its advantage is always 0. "
@@ -277,12 +288,18 @@ class Config(Section):
 
     def proxied(self) -> Config:
         """The configuration of a search's trainings (appendix A.4): this one, with what the proxy makes cheaper."""
-        proxy = self.proxy
-        model = {"name": proxy.model, "input_size": proxy.input_size, "width": proxy.width}
-        epochs = proxy.epochs or self.train.epochs
-        # Milestones keep their place in a shorter training.
+        return self._varied(self.proxy)
+
+    def taught(self) -> Config:
+        """The configuration of the networks that only label."""
+        return self._varied(self.teacher)
+
+    def _varied(self, by: Variation) -> Config:
+        model = {"name": by.model, "input_size": by.input_size, "width": by.width}
+        epochs = by.epochs or self.train.epochs
+        # Milestones keep their place in a shorter or longer training.
         milestones = tuple(max(1, round(m * epochs / self.train.epochs)) for m in self.train.milestones)
-        train = {"epochs": epochs, "milestones": milestones, "steps_per_epoch": proxy.steps_per_epoch}
+        train = {"epochs": epochs, "milestones": milestones, "steps_per_epoch": by.steps_per_epoch}
         return self.model_copy(
             update={
                 "model": self.model.model_copy(update={k: v for k, v in model.items() if v is not None}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from placl.config import Config
@@ -25,25 +26,22 @@ class Lab:
 
 
 class Meter:
-    """The run's progress in units of work: images through the network, corrected for what runs side by side."""
+    """The run's progress in units of work: pixels through the network, corrected for what runs side by side."""
 
-    def __init__(self, problem: Problem, config: Config, workers: int, watch: Watch, extra_trainings: int = 0) -> None:
+    def __init__(self, problem: Problem, config: Config, workers: int, watch: Watch, trainings: Sequence[Config]) -> None:
+        self.labelled, self.pseudo = len(problem.labelled), len(problem.halves[0])
         proxy = config.proxied()
-        pixels = (proxy.model.input_size / config.model.input_size) ** 2
         folds = config.reward.folds if config.reward.source == "folds" else 1
-        pseudo = len(problem.halves[0])
-        self.training = _images(config, len(problem.labelled) + pseudo) / (
-            1 + CORE_SPEEDUP * (config.execute.final_threads - 1)
-        )
-        asked_of = min(pseudo, config.proxy.images or pseudo)
-        self.candidate = pixels * folds * _images(proxy, len(problem.labelled) + asked_of) / workers
-        rounds = config.rounds.count
+        asked_of = min(self.pseudo, config.proxy.images or self.pseudo)
+        self.candidate = folds * _work(proxy, self.labelled + asked_of) / workers
         asked = {"manual": 5}.get(config.search.searcher, config.search.steps * config.search.samples)
-        finishing = config.rounds.finish == "both" and config.rounds.cross_training and rounds > 0
-        trainings = 1 + rounds + finishing + extra_trainings
-        self.total = trainings * self.training + rounds * asked * self.candidate
+        self.total = sum(map(self.cost, trainings)) + config.rounds.count * asked * self.candidate
         self.done = 0.0
         self.watch = watch
+
+    def cost(self, config: Config) -> float:
+        """Of a full training."""
+        return _work(config, self.labelled + self.pseudo) / (1 + CORE_SPEEDUP * (config.execute.final_threads - 1))
 
     def reach(self, units: float) -> None:
         """So much of the unit at hand is done; it is spent when it is finished."""
@@ -54,7 +52,7 @@ class Meter:
         self.watch.progress("run", min(self.done, self.total), self.total)
 
 
-def _images(config: Config, instances: int) -> float:
+def _work(config: Config, instances: int) -> float:
     settings = config.train
     per_epoch = settings.steps_per_epoch * settings.batch if settings.epoch == "steps" else instances
-    return float(settings.epochs * per_epoch)
+    return float(settings.epochs * per_epoch * config.model.input_size**2)

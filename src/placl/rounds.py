@@ -28,11 +28,15 @@ from placl.run.journal import key_of
 from placl.search import derive, proxy_task, search
 
 
+FINAL = "final"
+
+
 @dataclass(frozen=True)
 class Stage:
     """A finished training: Theta^r and how it came about."""
 
     name: str  # "round_0", "round_1", ..., "final"
+    config: Config  # of this training: `teacher` where the network only labels
     net: KeypointNet
     sha256: str  # of the weights
     val: Score
@@ -47,8 +51,9 @@ def placl(lab: Lab) -> Iterator[Stage]:
     config, problem = lab.config, lab.problem
     check(problem, config)
     rounds = config.rounds.count
+    configs = stage_configs(config)
     base = np.zeros(config.groups)  # (Gamma^0)*
-    stage = train_stage(lab, "round_0", TrainingSet(problem.labelled), None)  # Theta^0
+    stage = train_stage(lab, "round_0", TrainingSet(problem.labelled), None, configs["round_0"])  # Theta^0
     yield stage
     for r in range(1, rounds + 1):
         lab.watch.progress("round", r - 1, rounds, "searching")
@@ -60,13 +65,22 @@ def placl(lab: Lab) -> Iterator[Stage]:
         searcher = make_searcher(config.search, base, seed)
         best = search(lab, proxy_task(config, data, problem.val), searcher, f"round_{r}", seed)  # (Gamma^r)*
         lab.watch.progress("round", r - 1, rounds, "training")
-        stage = train_stage(lab, f"round_{r}", data, best)  # Theta^r under (Gamma^r)*
+        stage = train_stage(lab, f"round_{r}", data, best, configs[f"round_{r}"])  # Theta^r under (Gamma^r)*
         base = best.array
         yield stage
     if rounds:
         lab.watch.progress("round", rounds, rounds)
-    if rounds and config.rounds.finish == "both" and config.rounds.cross_training:
+    if FINAL in configs:
         yield finish(lab, stage, data, best)
+
+
+def stage_configs(config: Config) -> dict[str, Config]:
+    """The trainings of a run by name, in order. All but the last are there to label."""
+    names = [f"round_{r}" for r in range(config.rounds.count + 1)]
+    if config.rounds.count and config.rounds.finish == "both" and config.rounds.cross_training:
+        names.append(FINAL)
+    teacher = config.taught()
+    return {name: teacher for name in names[:-1]} | {names[-1]: config}
 
 
 def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage:
@@ -76,7 +90,7 @@ def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage
     other = lab.problem.unlabelled_half(lab.config.rounds.count + 1)
     fresh = pseudo_label(lab, stage, other)
     everything = TrainingSet(data.labelled, concatenate([data.unlabelled, other]), _joined(data.pseudo, fresh))
-    return train_stage(lab, "final", everything, best)
+    return train_stage(lab, FINAL, everything, best, lab.config)
 
 
 def _joined(first: PseudoLabels, second: PseudoLabels) -> PseudoLabels:
@@ -92,16 +106,16 @@ def pseudo_label(lab: Lab, stage: Stage, pool: Pool) -> PseudoLabels:
         return label(
             stage.net,
             pool,
-            lab.config,
+            stage.config,
             model=stage.sha256,
             all_views=True,
             on_progress=lambda done, total: lab.watch.progress("label", done, total, "pseudo-labels"),
         )
 
 
-def train_stage(lab: Lab, name: str, data: TrainingSet, curriculum: Curriculum | None) -> Stage:
+def train_stage(lab: Lab, name: str, data: TrainingSet, curriculum: Curriculum | None, config: Config) -> Stage:
     """A full training, or the one that the journal says is done."""
-    config = lab.config
+    cost = lab.meter.cost(config)
     model = data.pseudo.model if data.pseudo is not None else None
     thresholds = curriculum.thresholds if curriculum is not None else None
     known = fingerprint(data.labelled)  # the yardstick's labels are not the run's
@@ -112,16 +126,16 @@ def train_stage(lab: Lab, name: str, data: TrainingSet, curriculum: Curriculum |
         net = fresh_network(config, len(data.labelled.skeleton), 0, pick_device(config.execute.device))
         net.load_state_dict(state)
         net.eval()
-        lab.meter.spend(lab.meter.training)
+        lab.meter.spend(cost)
         val = Score(**done["val"])
         return Stage(
-            name, net, done["sha256"], val, curriculum, tuple(done["selected"]), done["images"], done["seconds"]
+            name, config, net, done["sha256"], val, curriculum, tuple(done["selected"]), done["images"], done["seconds"]
         )
     start = time.monotonic()
 
     def on_epoch(done: int, total: int, loss: float) -> None:
         lab.watch.progress("epoch", done, total, f"{name}: loss {loss:.4f}")
-        lab.meter.reach(lab.meter.training * done / total)
+        lab.meter.reach(cost * done / total)
 
     trained = inner_loop(
         config,
@@ -149,8 +163,8 @@ def train_stage(lab: Lab, name: str, data: TrainingSet, curriculum: Curriculum |
         images=trained.images,
         seconds=round(seconds, 3),
     )
-    lab.meter.spend(lab.meter.training)
-    return Stage(name, trained.net, sha256, val, curriculum, trained.selected, trained.images, seconds)
+    lab.meter.spend(cost)
+    return Stage(name, config, trained.net, sha256, val, curriculum, trained.selected, trained.images, seconds)
 
 
 def check(problem: Problem, config: Config) -> None:

@@ -51,7 +51,7 @@ def demo(
 
 def summary(result: Result) -> dict[str, Any]:
     return {
-        **{name: {"pck": row["test"], "labels": row["labels"]} for name, row in _compared(result).items()},
+        **{name: {"pck": row["test"], "labels": row["labels"]} for name, row in result.compared.items()},
         "gap_recovered": result.gap_recovered,
         "seconds": round(result.seconds, 1),
         "run": result.run,
@@ -59,7 +59,7 @@ def summary(result: Result) -> dict[str, Any]:
 
 
 def show(result: Result) -> None:
-    compared = _compared(result)
+    compared = result.compared
     rows = [
         (
             f"{'PLACL' if name == 'placl' else 'supervised'}, {_labels(row, compared.get('full'))}",
@@ -80,12 +80,3 @@ def show(result: Result) -> None:
 def _labels(row: dict[str, Any], full: dict[str, Any] | None) -> str:
     """Without the yardstick nothing here tells how many labels there would be."""
     return f"{row['labels']} labels" if full is None else f"{share(row['labels'] / full['labels'])} of the labels"
-
-
-def _compared(result: Result) -> dict[str, dict[str, Any]]:
-    """The rows of the table; an override may have switched the yardstick off."""
-    from placl.api import FULL
-
-    stages = {"supervised": "round_0", "placl": result.best, "full": FULL}
-    there = {row["stage"] for row in result.rows}
-    return {name: result.row(stage) for name, stage in stages.items() if stage in there}

@@ -116,7 +116,7 @@ def page(
         "seconds": "training, s",
     }
     charts = []
-    rounds = [row for row in rows if row["stage"] != "full"]
+    rounds = [row for row in rows if row["stage"] not in ("few", "full")]
     if len(rounds) > 1:
         scores = {key: [row.get(key) for row in rounds] for key in ("test", "val")}
         ticks = [str(row["stage"]).removeprefix("round_") for row in rounds]
