@@ -125,10 +125,10 @@ class Train(Section):
 
 
 class Label(Section):
-    """How networks are read: scores and predictions by `decode` and `flip`, pseudo-labels by all of these."""
+    """How networks are read: scores and predictions from the plain image by `decode`, pseudo-labels by all of these."""
 
     decode: Literal["argmax", "quarter", "dark"] = Field("quarter", description="sub-pixel reading of a heatmap")
-    flip: bool = Field(False, description="average the heatmaps with those of the mirrored image")
+    flip: bool = Field(False, description="for pseudo-labels: average also over the mirrored images")
     rotations: tuple[float, ...] = Field(
         (), description="for pseudo-labels: average also over images rotated by these degrees"
     )

@@ -68,7 +68,7 @@ def settings(**changes: Any) -> Config:
     base = {"model.input_size": SIZE, "train.loss": "mse", **plain}
     score = changes.pop("select__score", "peak")
     config = configuration.load(None, {**base, **{key.replace("__", "."): value for key, value in changes.items()}})
-    # A copy is not validated: agreement of one view is refused to users, and has a value all the same.
+    # A copy is not validated: agreement of one view is refused to users.
     return config.model_copy(update={"select": config.select.model_copy(update={"score": score})})
 
 
@@ -143,7 +143,6 @@ def test_batches_cover_everyone_and_are_counted() -> None:
 
 
 VIEWS: list[dict[str, Any]] = [
-    {},
     {"label__flip": True},
     {"label__rotations": [-30, 30, 90]},
     {"label__scales": [0.8, 1.3]},
@@ -163,21 +162,23 @@ def test_every_view_of_an_equivariant_network_says_the_same(views: dict[str, Any
     assert net.calls == count * (2 if views.get("label__flip") else 1)
 
 
-def test_scores_and_predictions_read_the_plain_and_the_mirrored_view_only() -> None:
+def test_scores_and_predictions_read_the_plain_view_only() -> None:
     net = SeesDots()
-    label(net, dots((47.5, 35.5)), settings(label__flip=True, label__rotations=[20], label__scales=[1.2]))
-    assert net.calls == 2
+    every = settings(label__flip=True, label__rotations=[20], label__scales=[1.2])
+    found = label(net, dots((47.5, 35.5)), every)
+    assert net.calls == 1
+    assert found.keypoints.tolist() == label(SeesDots(), dots((47.5, 35.5)), settings()).keypoints.tolist()
 
 
-def test_one_view_agrees_with_itself() -> None:
-    assert label(SeesDots(), dots((47.5, 35.5)), settings(select__score="agreement")).confidence[0, 0] == 1.0
+def test_one_view_has_nothing_to_agree_with() -> None:
+    found = label(planted(5, 9, 0.7), dots((40, 40)), settings(label__flip=True, select__score="agreement"))
+    assert found.confidence[0, 0] == pytest.approx(0.7)
 
 
 def test_views_that_disagree_are_not_trusted() -> None:
     # The same heatmap for a mirrored image means another place.
-    found = label(
-        planted(5, 8), dots((40, 40)), settings(label__flip=True, select__score="agreement", train__sigma=1.0)
-    )
+    disagreeing = settings(label__flip=True, select__score="agreement", train__sigma=1.0)
+    found = label(planted(5, 8), dots((40, 40)), disagreeing, all_views=True)
     # Columns 5 and 10 are 20 input pixels apart. The common answer is one of them, so the mean square is 20^2 / 2.
     assert found.confidence[0, 0] == pytest.approx(np.exp(-200 / (2 * 4**2)), rel=1e-3)
 
@@ -185,7 +186,7 @@ def test_views_that_disagree_are_not_trusted() -> None:
 def test_mirrored_answers_change_sides() -> None:
     pool = dots((28, 40), (52, 40), pairs=True)
     plain = label(TellsSides(), pool, settings())
-    both = label(TellsSides(), pool, settings(label__flip=True))
+    both = label(TellsSides(), pool, settings(label__flip=True), all_views=True)
     assert plain.keypoints[0, 0, 0] < 40 < plain.keypoints[0, 1, 0]
     np.testing.assert_allclose(both.keypoints, plain.keypoints, atol=1e-4)
     np.testing.assert_allclose(both.confidence, plain.confidence, atol=1e-4)  # without the swap: half of it
@@ -193,7 +194,7 @@ def test_mirrored_answers_change_sides() -> None:
 
 def test_without_pairs_a_mirrored_answer_stays_where_it_is() -> None:
     pool = replace(dots((28, 40), (52, 40), pairs=True), skeleton=Skeleton(("left", "right")))
-    plain, both = (label(TellsSides(), pool, settings(label__flip=flip)) for flip in (False, True))
+    plain, both = (label(TellsSides(), pool, settings(label__flip=flip), all_views=True) for flip in (False, True))
     assert both.confidence.max() == pytest.approx(plain.confidence.max() / 2, abs=0.02)
 
 

@@ -39,9 +39,9 @@ def make_codec(config: Config, stride: int) -> HeatmapCodec:
 def _view_matrices(config: Config, all_views: bool) -> list[tuple[Tensor, bool]]:
     """(2, 3) maps from view to plain view, and whether they mirror. The plain view comes first."""
     settings = config.label
-    turns = [(0.0, 1.0)]
-    if all_views:
-        turns += [(a, 1.0) for a in settings.rotations] + [(0.0, s) for s in settings.scales]
+    if not all_views:
+        return [(torch.eye(2), False)]
+    turns = [(0.0, 1.0), *((a, 1.0) for a in settings.rotations), *((0.0, s) for s in settings.scales)]
     views = []
     for angle, zoom in turns:
         radians = torch.tensor(angle * torch.pi / 180)
@@ -62,8 +62,8 @@ def label(
 ) -> PseudoLabels:
     """Predict every instance of a pool. Labels of the pool are not looked at.
 
-    ``all_views`` averages over the rotations and scales of ``config.label`` too: for pseudo-labels, which are made once
-    and learned from often. Scores and predictions read the plain view, and the mirrored one with ``label.flip``.
+    ``all_views`` averages over mirrored, rotated and scaled images as ``config.label`` has it: for pseudo-labels, which
+    are made once and learned from often. Scores and predictions read the plain image: the paper tests without tricks.
     """
     codec = make_codec(config, net.stride)
     device = next(net.parameters()).device
@@ -97,6 +97,7 @@ def _read(
 ) -> tuple[Tensor, Tensor]:
     """(B, 3, S, S) crops -> (B, K, 2) keypoints in input pixels and (B, K) confidence."""
     size = config.model.input_size
+    agreement = config.select.score == "agreement" and len(views) > 1
     total: Tensor | None = None
     places = []
     for number, (linear, mirrored) in enumerate(views):
@@ -111,12 +112,12 @@ def _read(
                 everyone = torch.ones(len(heatmaps), dtype=torch.bool, device=heatmaps.device)
                 heatmaps = mirror_pairs(heatmaps, everyone, flip_order)
         total = heatmaps if total is None else total + heatmaps
-        if config.select.score == "agreement":
+        if agreement:
             places.append(codec.decode(heatmaps)[0])
     assert total is not None
     keypoints, peak = codec.decode(total / len(views))
     peak = peak.clamp(0, 1)  # an mse network may answer outside
-    if config.select.score == "agreement":
+    if agreement:
         # exp(-d^2 / 2 s^2) with d the views' rms distance from the common answer and s the target Gaussian's width.
         spread = (torch.stack(places) - keypoints).square().sum(-1).mean(0)
         peak = torch.exp(-spread / (2 * (codec.sigma * codec.stride) ** 2))
