@@ -14,14 +14,13 @@ import pytest
 import torch
 import yaml
 
-from placl import rounds
 from placl.api import Result, identity, train
 from placl.config import Config
 from placl.data.load import Dataset
 from placl.data.splits import Problem, make_problem
 from placl.data.synthetic import write_animals
 from placl.errors import InputError
-from placl.execute import serial
+from placl.learn import candidate, training
 from placl.learn.inner_loop import fresh_network
 from placl.learn.label import label
 from placl.learn.score import score
@@ -304,7 +303,7 @@ class Killed(BaseException):
 def test_a_run_killed_in_its_search_ends_as_if_it_had_not_been(
     result: Result, tiny: MakeConfig, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, candidates: int
 ) -> None:
-    run_candidate = serial.run_candidate
+    run_candidate = candidate.run_candidate
     calls = 0
 
     def mortal(*arguments: Any) -> Any:
@@ -315,7 +314,7 @@ def test_a_run_killed_in_its_search_ends_as_if_it_had_not_been(
         return run_candidate(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(serial, "run_candidate", mortal)
+        patch.setattr(candidate, "run_candidate", mortal)
         with pytest.raises(Killed):
             train(tiny(SETTINGS), tmp_path / "run", dataset=dataset)
     with open(tmp_path / "run" / "journal.jsonl", "ab") as file:
@@ -327,7 +326,7 @@ def test_a_run_killed_in_its_search_ends_as_if_it_had_not_been(
         counted += 1
         return run_candidate(*arguments)
 
-    monkeypatch.setattr(serial, "run_candidate", counting)
+    monkeypatch.setattr(candidate, "run_candidate", counting)
     again = train(tiny(SETTINGS), tmp_path / "run", dataset=dataset)
     assert counted == 8 - candidates
     assert again.best == result.best
@@ -340,7 +339,7 @@ def test_a_run_killed_in_its_search_ends_as_if_it_had_not_been(
 def test_a_run_killed_in_a_training_ends_as_if_it_had_not_been(
     result: Result, tiny: MakeConfig, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainings: int
 ) -> None:
-    inner_loop = rounds.inner_loop
+    inner_loop = training.inner_loop
     calls = 0
 
     def mortal(*arguments: Any, **named: Any) -> Any:
@@ -351,7 +350,7 @@ def test_a_run_killed_in_a_training_ends_as_if_it_had_not_been(
         return inner_loop(*arguments, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(rounds, "inner_loop", mortal)
+        patch.setattr(training, "inner_loop", mortal)
         with pytest.raises(Killed):
             train(tiny(SETTINGS), tmp_path / "run", dataset=dataset)
     again = train(tiny(SETTINGS), tmp_path / "run", dataset=dataset)
@@ -362,8 +361,8 @@ def test_running_a_finished_run_again_trains_nothing(
     result: Result, tiny: MakeConfig, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = table(result.run)
-    monkeypatch.setattr(rounds, "inner_loop", lambda *a, **k: pytest.fail("a network was trained"))
-    monkeypatch.setattr(serial, "run_candidate", lambda *a, **k: pytest.fail("a candidate was trained"))
+    monkeypatch.setattr(training, "inner_loop", lambda *a, **k: pytest.fail("a network was trained"))
+    monkeypatch.setattr(candidate, "run_candidate", lambda *a, **k: pytest.fail("a candidate was trained"))
     again = train(tiny(SETTINGS), result.run, dataset=dataset)
     assert table(again.run) == before
     assert again.rows == result.rows

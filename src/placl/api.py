@@ -23,7 +23,7 @@ from placl.learn.inner_loop import TrainingSet, fresh_network, pick_device, thre
 from placl.learn.label import label
 from placl.learn.score import Score, score
 from placl.models.weights import save_weights
-from placl.rounds import Stage, check, placl, stage_configs, train_stage
+from placl.rounds import Stage, Unit, check, placl, stage_configs, train_side_by_side
 from placl.run.files import write_atomic
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
@@ -97,7 +97,7 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
     watch.say(describe(split, dataset.pool))
     exam = take_ids(dataset.pool, split.test)
-    yardsticks = _yardsticks(dataset.pool, split, problem, config) if config.reference else {}
+    yardsticks = _yardsticks(dataset.pool, split, problem, config) if config.reference else []
 
     executor = make_executor(config.execute)
     trainings = [*stage_configs(config).values(), *(config for _ in yardsticks)]
@@ -119,11 +119,14 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         watch.say(_line(rows[-1], stage))
 
     try:
+        # Yardsticks train beside round 0, which `placl` then finds in the journal.
+        first = [Unit("round_0", stage_configs(config)["round_0"], TrainingSet(problem.labelled))]
+        references = train_side_by_side(lab, first + yardsticks)[1:] if yardsticks else []
         for stage in placl(lab):
             finished(stage, len(problem.labelled))
             stages.append(stage)
-        for name, data in yardsticks.items():
-            finished(train_stage(lab, name, data, None, config), len(data.labelled))
+        for stage, unit in zip(references, yardsticks, strict=True):
+            finished(stage, len(unit.data.labelled))
     finally:
         executor.close()
     kept = [stage for stage in stages if stage.config == config]  # a teacher only labels
@@ -176,13 +179,16 @@ def identity(problem: Problem, config: Config) -> dict[str, str]:
     }
 
 
-def _yardsticks(pool: Pool, split: Split, problem: Problem, config: Config) -> dict[str, TrainingSet]:
+def _yardsticks(pool: Pool, split: Split, problem: Problem, config: Config) -> list[Unit]:
     """What to train for comparison: on the labels in use, and on those too that were taken off, where there are any."""
-    few = {FEW: TrainingSet(problem.labelled)} if stage_configs(config)["round_0"] != config else {}
     everyone = take_ids(pool, split.labelled + split.half_1 + split.half_2)
     everyone = everyone.take(everyone.labelled)
-    more = set(everyone.ids) - set(split.labelled)
-    return few | ({FULL: TrainingSet(everyone)} if more else {})
+    units = []
+    if stage_configs(config)["round_0"] != config:
+        units.append(Unit(FEW, config, TrainingSet(problem.labelled)))
+    if set(everyone.ids) - set(split.labelled):
+        units.append(Unit(FULL, config, TrainingSet(everyone)))
+    return units
 
 
 def _examine(stage: Stage, exam: Pool) -> Score | None:

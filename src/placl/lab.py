@@ -28,7 +28,9 @@ class Lab:
 class Meter:
     """The run's progress in units of work: pixels through the network, corrected for what runs side by side."""
 
-    def __init__(self, problem: Problem, config: Config, workers: int, watch: Watch, trainings: Sequence[Config]) -> None:
+    def __init__(
+        self, problem: Problem, config: Config, workers: int, watch: Watch, trainings: Sequence[Config]
+    ) -> None:
         self.labelled, self.pseudo = len(problem.labelled), len(problem.halves[0])
         proxy = config.proxied()
         folds = config.reward.folds if config.reward.source == "folds" else 1
@@ -37,6 +39,7 @@ class Meter:
         asked = {"manual": 5}.get(config.search.searcher, config.search.steps * config.search.samples)
         self.total = sum(map(self.cost, trainings)) + config.rounds.count * asked * self.candidate
         self.done = 0.0
+        self._spent: set[str] = set()
         self.watch = watch
 
     def cost(self, config: Config) -> float:
@@ -47,8 +50,11 @@ class Meter:
         """So much of the unit at hand is done; it is spent when it is finished."""
         self.watch.progress("run", min(self.done + units, self.total), self.total)
 
-    def spend(self, units: float) -> None:
-        self.done += units
+    def spend(self, units: float, key: str) -> None:
+        """A unit is done; one that was met before counts once."""
+        if key not in self._spent:
+            self._spent.add(key)
+            self.done += units
         self.watch.progress("run", min(self.done, self.total), self.total)
 
 

@@ -6,27 +6,29 @@ labels and the validation set (:class:`~placl.data.splits.Problem`); the test se
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
+from torch import Tensor
 
 from placl.config import Config
-from placl.curriculum.curriculum import Curriculum, constant
+from placl.curriculum.curriculum import Curriculum
 from placl.curriculum.searcher import make_searcher
 from placl.data.pool import Pool, concatenate
 from placl.data.splits import Problem, fingerprint
 from placl.errors import InputError, MachineError
 from placl.lab import Lab
-from placl.learn.inner_loop import TrainingSet, fresh_network, inner_loop, pick_device, thread_count
+from placl.learn.inner_loop import TrainingSet, fresh_network, pick_device, thread_count
 from placl.learn.label import PseudoLabels, label
 from placl.learn.score import Score, score
+from placl.learn.training import Learned, Training, Trainings
 from placl.models.zoo import KeypointNet
 from placl.run.journal import key_of
 from placl.search import derive, proxy_task, search
-
 
 FINAL = "final"
 
@@ -53,7 +55,7 @@ def placl(lab: Lab) -> Iterator[Stage]:
     rounds = config.rounds.count
     configs = stage_configs(config)
     base = np.zeros(config.groups)  # (Gamma^0)*
-    stage = train_stage(lab, "round_0", TrainingSet(problem.labelled), None, configs["round_0"])  # Theta^0
+    stage = train_stage(lab, Unit("round_0", configs["round_0"], TrainingSet(problem.labelled)))  # Theta^0
     yield stage
     for r in range(1, rounds + 1):
         lab.watch.progress("round", r - 1, rounds, "searching")
@@ -65,7 +67,7 @@ def placl(lab: Lab) -> Iterator[Stage]:
         searcher = make_searcher(config.search, base, seed)
         best = search(lab, proxy_task(config, data, problem.val), searcher, f"round_{r}", seed)  # (Gamma^r)*
         lab.watch.progress("round", r - 1, rounds, "training")
-        stage = train_stage(lab, f"round_{r}", data, best, configs[f"round_{r}"])  # Theta^r under (Gamma^r)*
+        stage = train_stage(lab, Unit(f"round_{r}", configs[f"round_{r}"], data, best))  # Theta^r under (Gamma^r)*
         base = best.array
         yield stage
     if rounds:
@@ -80,7 +82,7 @@ def stage_configs(config: Config) -> dict[str, Config]:
     if config.rounds.count and config.rounds.finish == "both" and config.rounds.cross_training:
         names.append(FINAL)
     teacher = config.taught()
-    return {name: teacher for name in names[:-1]} | {names[-1]: config}
+    return dict.fromkeys(names[:-1], teacher) | {names[-1]: config}
 
 
 def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage:
@@ -90,7 +92,7 @@ def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage
     other = lab.problem.unlabelled_half(lab.config.rounds.count + 1)
     fresh = pseudo_label(lab, stage, other)
     everything = TrainingSet(data.labelled, concatenate([data.unlabelled, other]), _joined(data.pseudo, fresh))
-    return train_stage(lab, FINAL, everything, best, lab.config)
+    return train_stage(lab, Unit(FINAL, lab.config, everything, best))
 
 
 def _joined(first: PseudoLabels, second: PseudoLabels) -> PseudoLabels:
@@ -113,58 +115,97 @@ def pseudo_label(lab: Lab, stage: Stage, pool: Pool) -> PseudoLabels:
         )
 
 
-def train_stage(lab: Lab, name: str, data: TrainingSet, curriculum: Curriculum | None, config: Config) -> Stage:
-    """A full training, or the one that the journal says is done."""
-    cost = lab.meter.cost(config)
-    model = data.pseudo.model if data.pseudo is not None else None
-    thresholds = curriculum.thresholds if curriculum is not None else None
-    known = fingerprint(data.labelled)  # the yardstick's labels are not the run's
-    key = key_of(unit="training", name=name, run=lab.key, known=known, labels=model, curriculum=thresholds)
-    done = lab.run.journal.get(key)
-    state = lab.run.network_state(name, done["sha256"]) if done else None
-    if done and state is not None:
-        net = fresh_network(config, len(data.labelled.skeleton), 0, pick_device(config.execute.device))
-        net.load_state_dict(state)
-        net.eval()
-        lab.meter.spend(cost)
-        val = Score(**done["val"])
-        return Stage(
-            name, config, net, done["sha256"], val, curriculum, tuple(done["selected"]), done["images"], done["seconds"]
-        )
-    start = time.monotonic()
+@dataclass(frozen=True)
+class Unit:
+    """A stage to come: what is trained, how and on what."""
 
-    def on_epoch(done: int, total: int, loss: float) -> None:
-        lab.watch.progress("epoch", done, total, f"{name}: loss {loss:.4f}")
-        lab.meter.reach(cost * done / total)
+    name: str
+    config: Config
+    data: TrainingSet
+    curriculum: Curriculum | None = None
 
-    trained = inner_loop(
-        config,
-        data,
-        curriculum or constant(0.0),
-        derive(config.seed, "training", name),
-        threads=config.execute.final_threads,
-        on_epoch=on_epoch,
+    def key(self, lab: Lab) -> str:
+        labels = self.data.pseudo.model if self.data.pseudo is not None else None
+        thresholds = self.curriculum.thresholds if self.curriculum is not None else None
+        known = fingerprint(self.data.labelled)  # the yardstick's labels are not the run's
+        return key_of(unit="training", name=self.name, run=lab.key, known=known, labels=labels, curriculum=thresholds)
+
+    def network(self, weights: dict[str, Tensor]) -> KeypointNet:
+        net = fresh_network(self.config, len(self.data.labelled.skeleton), 0, pick_device(self.config.execute.device))
+        net.load_state_dict(weights)
+        return net.eval()
+
+
+def train_stage(lab: Lab, unit: Unit) -> Stage:
+    return train_side_by_side(lab, [unit])[0]
+
+
+def train_side_by_side(lab: Lab, units: list[Unit]) -> list[Stage]:
+    """Full trainings, or those that the journal says are done."""
+    keys = [unit.key(lab) for unit in units]
+    stages: dict[int, Stage] = {}
+    jobs: dict[int, Training] = {}
+    for number, (unit, key) in enumerate(zip(units, keys, strict=True)):
+        done = lab.run.journal.get(key)
+        weights = lab.run.network_state(unit.name, done["sha256"]) if done else None
+        if done and weights is not None:
+            stages[number] = _stage(unit, unit.network(weights), done)
+            lab.meter.spend(lab.meter.cost(unit.config), key)
+        else:
+            seed = derive(unit.config.seed, "training", unit.name)
+            jobs[number] = Training(unit.config, unit.data, unit.curriculum, seed)
+    begun = dict.fromkeys(jobs, 0.0)
+
+    def on_done(number: int, learned: Learned) -> None:
+        stages[number] = _keep(lab, units[number], keys[number], learned)
+        begun[number] = 0.0
+        lab.meter.spend(lab.meter.cost(units[number].config), keys[number])
+
+    def on_progress(number: int, done: int, total: int) -> None:
+        lab.watch.progress("epoch", done, total, units[number].name)
+        begun[number] = lab.meter.cost(units[number].config) * done / total
+        lab.meter.reach(sum(begun.values()))
+
+    together = [jobs]
+    if lab.config.execute.final_threads > lab.config.execute.threads:  # each wants more cores than a worker has
+        together = [{number: job} for number, job in jobs.items()]
+    for some in together:
+        lab.executor.run(Trainings(), some, on_done, on_progress)
+    return [stages[number] for number in range(len(units))]
+
+
+def _keep(lab: Lab, unit: Unit, key: str, learned: Learned) -> Stage:
+    """Score a finished training on the validation set and enter it into the run."""
+    if learned.diverged:
+        raise MachineError(f"{unit.name}: the loss is no longer a finite number. Lower train.lr and start another run.")
+    net = unit.network(safetensors.torch.load(learned.weights))
+    with thread_count(unit.config.execute.final_threads):
+        val = score(label(net, lab.problem.val, unit.config), lab.problem.val, unit.config.reward)
+    done: dict[str, Any] = {
+        "sha256": lab.run.keep_network(unit.name, net),
+        "val": val.to_dict(),
+        "selected": list(learned.selected),
+        "images": learned.images,
+        "seconds": round(learned.seconds, 3),
+    }
+    if unit.curriculum is not None:
+        lab.run.write_json(f"{unit.name}/curriculum.json", {"thresholds": list(unit.curriculum.thresholds)})
+    lab.run.journal.add(key, "training", name=unit.name, **done)
+    return _stage(unit, net, done)
+
+
+def _stage(unit: Unit, net: KeypointNet, done: dict[str, Any]) -> Stage:
+    return Stage(
+        name=unit.name,
+        config=unit.config,
+        net=net,
+        sha256=done["sha256"],
+        val=Score(**done["val"]),
+        curriculum=unit.curriculum,
+        selected=tuple(done["selected"]),
+        images=done["images"],
+        seconds=done["seconds"],
     )
-    if trained.diverged:
-        raise MachineError(f"{name}: the loss is no longer a finite number. Lower train.lr and start another run.")
-    seconds = time.monotonic() - start
-    with thread_count(config.execute.final_threads):
-        val = score(label(trained.net, lab.problem.val, config), lab.problem.val, config.reward)
-    sha256 = lab.run.keep_network(name, trained.net)
-    if curriculum is not None:
-        lab.run.write_json(f"{name}/curriculum.json", {"thresholds": list(curriculum.thresholds)})
-    lab.run.journal.add(
-        key,
-        "training",
-        name=name,
-        sha256=sha256,
-        val=val.to_dict(),
-        selected=list(trained.selected),
-        images=trained.images,
-        seconds=round(seconds, 3),
-    )
-    lab.meter.spend(cost)
-    return Stage(name, config, trained.net, sha256, val, curriculum, trained.selected, trained.images, seconds)
 
 
 def check(problem: Problem, config: Config) -> None:

@@ -16,9 +16,8 @@ from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.curriculum.searcher import Searcher
 from placl.data.pool import Pool
-from placl.execute.executor import Job
 from placl.lab import Lab
-from placl.learn.candidate import Outcome, Task
+from placl.learn.candidate import Job, Outcome, Task
 from placl.learn.inner_loop import TrainingSet
 from placl.run.journal import key_of
 
@@ -69,7 +68,7 @@ def evaluate(lab: Lab, task: Task, curricula: list[Curriculum], seed: int) -> li
         done = lab.run.journal.get(key)
         if done:
             outcomes[number] = Outcome.from_dict(done["outcome"])
-            lab.meter.spend(lab.meter.candidate)
+            lab.meter.spend(lab.meter.candidate, key)
         else:
             jobs[number] = Job(curriculum, seed)
 
@@ -77,7 +76,7 @@ def evaluate(lab: Lab, task: Task, curricula: list[Curriculum], seed: int) -> li
         outcomes[number] = outcome
         lab.run.journal.add(keys[number], "candidate", outcome=outcome.to_dict())
         lab.watch.progress("candidate", len(outcomes), len(curricula), f"reward {outcome.reward:.2f}")
-        lab.meter.spend(lab.meter.candidate)
+        lab.meter.spend(lab.meter.candidate, keys[number])
 
     def on_progress(number: int, done: int, total: int) -> None:
         lab.watch.progress("epoch", done, total, f"candidate {number + 1}")

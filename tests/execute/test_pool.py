@@ -18,10 +18,9 @@ from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
 from placl.errors import InputError, MachineError
 from placl.execute import pool as pool_module
-from placl.execute.executor import Job
 from placl.execute.pool import MOST_DEATHS, PoolExecutor, _Worker
 from placl.execute.serial import SerialExecutor
-from placl.learn.candidate import Outcome, Task
+from placl.learn.candidate import Job, Outcome, Task
 from placl.learn.inner_loop import TrainingSet
 from placl.learn.label import PseudoLabels
 
@@ -117,7 +116,7 @@ def test_a_candidate_that_kills_three_workers_is_given_up(task: Task) -> None:
     executor = Scripted(1, iter([[("progress", (1, 2))], [], []]))
     seen: list[tuple[int, ...]] = []
     with pytest.raises(
-        MachineError, match=r"3 workers died on one candidate \(exit code -9\)\. The machine may be out of"
+        MachineError, match=r"3 workers died on one training \(exit code -9\)\. The machine may be out of"
     ):
         executor.run(task, {4: JOBS[1]}, silent, lambda *p: seen.append(p))
     assert MOST_DEATHS == executor.hired == 3
@@ -141,16 +140,30 @@ def test_deaths_are_counted_by_candidate(task: Task) -> None:
 
 def test_a_programming_error_in_a_worker_is_shown(task: Task) -> None:
     executor = Scripted(1, iter([[("failed", "Traceback: ZeroDivisionError")]]))
-    with pytest.raises(RuntimeError, match="a candidate failed in a worker:\nTraceback: ZeroDivisionError"):
+    with pytest.raises(RuntimeError, match="a training failed in a worker:\nTraceback: ZeroDivisionError"):
         executor.run(task, {0: JOBS[0]}, silent, silent)
 
 
-def test_the_workers_end_of_the_line(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+class Trouble:
+    """A task whose jobs end in three ways."""
+
+    def run(self, job: Job, on_progress: Callable[[int, int], None]) -> Outcome:
+        on_progress(1, 2)
+        if job == JOBS[1]:
+            raise InputError("bad file")
+        if job == JOBS[2]:
+            raise ZeroDivisionError
+        return Outcome(3.0, 8, ())
+
+
+def test_the_workers_end_of_the_line() -> None:
     """What a worker answers, run in this process with a short script."""
     answers: list[tuple[str, Any]] = []
 
     class Link:
-        inbox: Iterator[tuple[str, Any]] = iter([("task", task), ("job", JOBS[0]), ("job", JOBS[1]), ("job", JOBS[2])])
+        inbox: Iterator[tuple[str, Any]] = iter(
+            [("task", Trouble()), ("job", JOBS[0]), ("job", JOBS[1]), ("job", JOBS[2])]
+        )
 
         def recv(self) -> tuple[str, Any]:
             for message in self.inbox:
@@ -160,15 +173,6 @@ def test_the_workers_end_of_the_line(task: Task, monkeypatch: pytest.MonkeyPatch
         def send(self, message: tuple[str, Any]) -> None:
             answers.append(message)
 
-    def candidate(task: Task, curriculum: Curriculum, seed: int, on_progress: Callable[[int, int], None]) -> Outcome:
-        on_progress(1, 2)
-        if curriculum == JOBS[1].curriculum:
-            raise InputError("bad file")
-        if curriculum == JOBS[2].curriculum:
-            raise ZeroDivisionError
-        return Outcome(3.0, 8, ())
-
-    monkeypatch.setattr(pool_module, "run_candidate", candidate)
     before = signal.getsignal(signal.SIGINT)
     try:
         pool_module._worker(Link())

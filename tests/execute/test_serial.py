@@ -11,10 +11,10 @@ from placl.config import Config, Execute
 from placl.curriculum.curriculum import constant
 from placl.data.pool import Pool
 from placl.data.splits import Problem
-from placl.execute.executor import Job, make_executor
+from placl.execute.executor import make_executor
 from placl.execute.pool import PoolExecutor
 from placl.execute.serial import SerialExecutor
-from placl.learn.candidate import Outcome, Task, run_candidate
+from placl.learn.candidate import Job, Outcome, Task, run_candidate
 from placl.learn.inner_loop import TrainingSet
 from placl.learn.label import PseudoLabels
 

@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 
 from placl.config import Execute
-from placl.curriculum.curriculum import Curriculum
-from placl.learn.candidate import Outcome, Task
 
+J = TypeVar("J", contravariant=True)
+R = TypeVar("R", covariant=True)
+AnyJob = TypeVar("AnyJob")
+AnyResult = TypeVar("AnyResult")
 
-@dataclass(frozen=True)
-class Job:
-    curriculum: Curriculum
-    seed: int
-
-
-OnDone = Callable[[int, Outcome], None]  # number of the job, its outcome
 OnProgress = Callable[[int, int, int], None]  # number of the job, epochs done, of how many
+
+
+class Task(Protocol[J, R]):
+    """What the jobs of one call share. It is sent to a worker once."""
+
+    def run(self, job: J, on_progress: Callable[[int, int], None]) -> R:
+        """A pure function of the task and the job; ``on_progress`` hears of epochs done, of how many."""
+        ...
 
 
 class Executor(Protocol):
     workers: int
 
-    def run(self, task: Task, jobs: dict[int, Job], on_done: OnDone, on_progress: OnProgress) -> None:
-        """Run numbered candidates of one task; ``on_done`` is called in this process as each one ends."""
+    def run(
+        self,
+        task: Task[AnyJob, AnyResult],
+        jobs: dict[int, AnyJob],
+        on_done: Callable[[int, AnyResult], None],
+        on_progress: OnProgress,
+    ) -> None:
+        """Run numbered jobs of one task; ``on_done`` is called in this process as each one ends."""
         ...
 
     def close(self) -> None: ...
+
+
+AnyTask = Task[Any, Any]
 
 
 def available_cores() -> int:

@@ -1,7 +1,7 @@
-"""Candidates in worker processes that live as long as the executor.
+"""Jobs in worker processes that live as long as the executor.
 
-A worker gets a task once (its crops travel as the path of a memory map), then only curricula, and answers with
-outcomes. A worker that dies is replaced and its candidate run again: candidates are pure, so nothing is lost.
+A worker gets a task once (its crops travel as the path of a memory map), then only jobs, and answers with results. A
+worker that dies is replaced and its job run again: jobs are pure functions, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import multiprocessing
 import os
 import signal
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from placl.errors import MachineError, PlaclError
-from placl.execute.executor import Job, OnDone, OnProgress
-from placl.learn.candidate import Task, run_candidate
+from placl.execute.executor import AnyJob, AnyResult, AnyTask, OnProgress, Task
 
-MOST_DEATHS = 3  # of workers on one candidate, before it is the candidate's fault
+MOST_DEATHS = 3  # of workers on one job, before it is the job's fault
 
 
 def _worker(link: Connection) -> None:
     """The life of a worker: receive a task or a job, answer, until the link breaks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    task: Task | None = None
+    task: AnyTask | None = None
     try:
         while True:
             kind, content = link.recv()
@@ -34,10 +34,7 @@ def _worker(link: Connection) -> None:
                 continue
             assert task is not None
             try:
-                outcome = run_candidate(
-                    task, content.curriculum, content.seed, lambda done, total: link.send(("progress", (done, total)))
-                )
-                link.send(("done", outcome))
+                link.send(("done", task.run(content, lambda done, total: link.send(("progress", (done, total))))))
             except (BrokenPipeError, EOFError):
                 return
             except PlaclError as error:
@@ -52,7 +49,7 @@ def _worker(link: Connection) -> None:
 class _Worker:
     process: SpawnProcess
     link: Connection
-    task: Task | None = None  # the task it has
+    task: AnyTask | None = None  # the task it has
     job: int | None = None  # the job it is at
 
 
@@ -80,7 +77,13 @@ class PoolExecutor:
         theirs.close()
         return _Worker(process, ours)
 
-    def run(self, task: Task, jobs: dict[int, Job], on_done: OnDone, on_progress: OnProgress) -> None:
+    def run(
+        self,
+        task: Task[AnyJob, AnyResult],
+        jobs: dict[int, AnyJob],
+        on_done: Callable[[int, AnyResult], None],
+        on_progress: OnProgress,
+    ) -> None:
         waiting = list(jobs)
         deaths = dict.fromkeys(jobs, 0)
         missing = min(self.workers, len(jobs)) - len(self._crew)
@@ -97,7 +100,7 @@ class PoolExecutor:
             self.close()  # whatever the workers are at, nobody waits for it any more
             raise
 
-    def _give(self, worker: _Worker, task: Task, number: int, jobs: dict[int, Job]) -> None:
+    def _give(self, worker: _Worker, task: AnyTask, number: int, jobs: dict[int, AnyJob]) -> None:
         worker.job = number
         try:
             if worker.task is not task:
@@ -108,7 +111,12 @@ class PoolExecutor:
             pass  # it has died: hearing from it finds out
 
     def _hear(
-        self, place: int, waiting: list[int], deaths: dict[int, int], on_done: OnDone, on_progress: OnProgress
+        self,
+        place: int,
+        waiting: list[int],
+        deaths: dict[int, int],
+        on_done: Callable[[int, Any], None],
+        on_progress: OnProgress,
     ) -> None:
         worker = self._crew[place]
         number = worker.job
@@ -120,7 +128,7 @@ class PoolExecutor:
             deaths[number] += 1
             if deaths[number] >= MOST_DEATHS:
                 raise MachineError(
-                    f"{MOST_DEATHS} workers died on one candidate (exit code {worker.process.exitcode}). The machine "
+                    f"{MOST_DEATHS} workers died on one training (exit code {worker.process.exitcode}). The machine "
                     "may be out of memory: try execute.workers=1. In a script, call placl.train under "
                     'if __name__ == "__main__":'
                 ) from None
@@ -132,7 +140,12 @@ class PoolExecutor:
 
     @staticmethod
     def _answer(
-        kind: str, content: Any, number: int, worker: _Worker, on_done: OnDone, on_progress: OnProgress
+        kind: str,
+        content: Any,
+        number: int,
+        worker: _Worker,
+        on_done: Callable[[int, Any], None],
+        on_progress: OnProgress,
     ) -> None:
         if kind == "progress":
             on_progress(number, *content)
@@ -143,7 +156,7 @@ class PoolExecutor:
         elif kind == "refused":
             raise content
         else:
-            raise RuntimeError(f"a candidate failed in a worker:\n{content}")
+            raise RuntimeError(f"a training failed in a worker:\n{content}")
 
     def close(self) -> None:
         for worker in self._crew:

@@ -23,8 +23,16 @@ OnProgress = Callable[[int, int], None]  # epochs done, of how many
 
 
 @dataclass(frozen=True)
+class Job:
+    """What tells the candidates of a round apart."""
+
+    curriculum: Curriculum
+    seed: int
+
+
+@dataclass(frozen=True)
 class Task:
-    """What all candidates of a round share. Sent to each worker once."""
+    """What all candidates of a round share."""
 
     config: Config
     data: TrainingSet
@@ -34,6 +42,9 @@ class Task:
     def cost(self) -> int:
         """Epochs of one candidate, folds counted."""
         return self.config.train.epochs * (self.config.reward.folds if self.config.reward.source == "folds" else 1)
+
+    def run(self, job: Job, on_progress: OnProgress) -> Outcome:
+        return run_candidate(self, job.curriculum, job.seed, on_progress)
 
 
 @dataclass(frozen=True)
