@@ -30,15 +30,16 @@ def candidates(run: Path) -> int:
     return journal.read_text().count('"kind": "candidate"') if journal.exists() else 0
 
 
-def run_and_kill(call: list[str], run: Path, after: int) -> None:
-    """Start a run, kill it and its workers when ``after`` candidates are in the journal, and start it again."""
+def start_and_kill(call: list[str], run: Path, after: int) -> None:
+    """Start a run, and kill it and its workers when ``after`` candidates are in the journal."""
     process = subprocess.Popen(call, stdout=subprocess.DEVNULL, start_new_session=True)
     while candidates(run) < after and process.poll() is None:
         time.sleep(0.2)
+    if process.poll() is not None:
+        raise SystemExit(f"{run}: ended before {after} candidates were done, and could not be killed")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     print(f"killed with {candidates(run)} candidates done; starting again", flush=True)
-    subprocess.run(call, stdout=subprocess.DEVNULL, check=True)
 
 
 def main() -> None:
@@ -56,10 +57,11 @@ def main() -> None:
     for name, run in runs.items():
         extra = {"serial": ["execute.where=serial"], "killed": ["execute.workers=2"]}.get(name, [])
         call = command(data, run, arguments.seed, [*arguments.overrides, *extra])
-        if name == "killed" and not (run / "results.csv").exists():
-            run_and_kill(call, run, arguments.kill_after)
-        else:
-            subprocess.run(call, stdout=subprocess.DEVNULL, check=True)
+        was_killed = run.with_name(f"{run.name}.was-killed")  # this script may itself be carried on
+        if name == "killed" and not was_killed.exists():
+            start_and_kill(call, run, arguments.kill_after)
+            was_killed.touch()
+        subprocess.run(call, stdout=subprocess.DEVNULL, check=True)
     found = {name: hashes(run) for name, run in runs.items()}
     rows = [
         {"stage": stage, **{name: found[name].get(stage, "") for name in found}, "identical": len(
