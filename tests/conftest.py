@@ -36,6 +36,8 @@ TINY: dict[str, Any] = {
     "train.epoch": "steps",
     "train.steps_per_epoch": 2,
     "train.batch": 8,
+    "teacher.input_size": None,
+    "teacher.steps_per_epoch": None,
     "search.group_size": 1,
     "search.steps": 2,
     "search.samples": 2,

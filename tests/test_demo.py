@@ -16,6 +16,7 @@ def test_the_demo_hides_95_per_cent_of_the_training_labels(monkeypatch: pytest.M
     quick = {
         "train.epochs": 2,
         "train.steps_per_epoch": 1,
+        "teacher.steps_per_epoch": 3,
         "proxy.epochs": 2,
         "proxy.steps_per_epoch": 1,
         "search.steps": 1,
@@ -26,8 +27,11 @@ def test_the_demo_hides_95_per_cent_of_the_training_labels(monkeypatch: pytest.M
     }
     result = demo.run_demo(tmp_path / "run", seed=3, overrides=quick)
     labels = {row["stage"]: row["labels"] for row in result.rows}
-    assert labels == {"round_0": 16, "round_1": 16, "final": 16, "full": 320}
-    assert {row["images"] for row in result.rows} == {2 * 16}  # the same budget for all
+    assert labels == {"round_0": 16, "round_1": 16, "final": 16, "few": 16, "full": 320}
+    assert {name: row["stage"] for name, row in result.compared.items()} == {
+        "supervised": "few", "placl": "final", "full": "full"
+    }  # fmt: skip
+    assert {row["images"] for row in result.compared.values()} == {2 * 16}  # the same budget for all
     assert result.gap_recovered is not None
 
 

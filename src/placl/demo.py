@@ -24,6 +24,8 @@ SETTINGS: dict[str, Any] = {
     "preset": "cpu",
     "data.label_fraction": 0.05,
     "train.steps_per_epoch": 50,
+    "teacher.input_size": None,
+    "teacher.steps_per_epoch": 150,
     "proxy.steps_per_epoch": 10,
     "search.steps": 3,
     "search.samples": 4,
