@@ -34,6 +34,7 @@ SETTINGS = {"data.label_fraction": 0.4, "reference": True}
 FILES = {
     "config.yaml", "environment.json", "split.json", "skipped.json", "journal.jsonl", "results.csv",
     *(f"round_{r}/model.safetensors" for r in range(3)),
+    "final/pseudo_labels.parquet",
     *(f"round_{r}/{name}" for r in (1, 2) for name in ("pseudo_labels.parquet", "search.csv", "curriculum.json")),
     "final/model.safetensors", "final/curriculum.json", "full/model.safetensors",
     "best/model.safetensors", "best/model.yaml",

@@ -242,6 +242,15 @@ def test_fewer_labels_than_a_batch(tiny: MakeConfig, problem: Problem) -> None:
     check(problem, tiny({"train.batch": 16}))
 
 
+def test_fewer_labelled_images_than_folds(tiny: MakeConfig, problem: Problem) -> None:
+    folds = {"reward.source": "folds", "rounds.keep": "last", "train.batch": 1}
+    check(problem, tiny({**folds, "reward.folds": 16}))
+    with pytest.raises(InputError, match=r"16 labelled images make no 17 folds\. Label more or set reward\.folds=16"):
+        check(problem, tiny({**folds, "reward.folds": 17}))
+    with pytest.raises(InputError, match=r"reward\.source=folds needs at least 2 labelled images"):
+        check(replace(problem, labelled=problem.labelled.take(np.arange(1))), tiny(folds))
+
+
 def test_no_unlabelled_image(tiny: MakeConfig, problem: Problem) -> None:
     nobody = problem.halves[0].take(np.zeros(0, np.int64))
     none, one = replace(problem, halves=(nobody, nobody)), replace(problem, halves=(problem.halves[0], nobody))

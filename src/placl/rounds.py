@@ -91,7 +91,9 @@ def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage
     assert data.pseudo is not None
     other = lab.problem.unlabelled_half(lab.config.rounds.count + 1)
     fresh = pseudo_label(lab, stage, other)
-    everything = TrainingSet(data.labelled, concatenate([data.unlabelled, other]), _joined(data.pseudo, fresh))
+    both, pseudo = concatenate([data.unlabelled, other]), _joined(data.pseudo, fresh)
+    lab.run.keep_pseudo_labels(FINAL, both, pseudo)
+    everything = TrainingSet(data.labelled, both, pseudo)
     return train_stage(lab, Unit(FINAL, lab.config, everything, best))
 
 
@@ -215,6 +217,13 @@ def check(problem: Problem, config: Config) -> None:
         raise InputError(
             f"{labelled} labelled instances are fewer than a batch of {batch}. "
             f"Label more or set train.batch={labelled}."
+        )
+    images = len(np.unique(problem.labelled.image))
+    if config.reward.source == "folds" and images < config.reward.folds:
+        raise InputError(
+            f"{images} labelled images make no {config.reward.folds} folds. Label more or set reward.folds={images}."
+            if images > 1
+            else "reward.source=folds needs at least 2 labelled images."
         )
     if config.rounds.count and not len(problem.halves[0]):
         raise InputError("no unlabelled image: name a folder with --unlabeled, or set rounds.count=0 to train without.")
