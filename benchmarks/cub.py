@@ -61,6 +61,8 @@ def summarise(runs: list[tuple[int, dict]]) -> list[dict[str, object]]:
                 "placl": test[result["best"]],
                 "supervised_100": test["full"],
                 "gap_recovered": round(result["gap_recovered"], 4),
+                # The networks that labelled; with `teacher` they are not of the compared network's size and budget.
+                **{stage: score for stage, score in test.items() if stage.startswith("round_")},
                 "stage": result["best"],
                 "minutes": round(result["seconds"] / 60, 1),
                 "weights_sha256": next(r["weights_sha256"] for r in result["stages"] if r["stage"] == result["best"]),
