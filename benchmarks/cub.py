@@ -16,7 +16,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from placl.run.files import write_csv
+from placl.files import write_csv
 
 SPECIES = {"train": range(1, 101), "val": range(101, 151), "test": range(151, 201)}
 COUNTS = {"train": 5864, "val": 2958, "test": 2966}

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from cub import RESULTS, with_mean_and_deviation
-from placl.run.files import write_csv
+from placl.files import write_csv
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from cub import RESULTS, command, prepare
-from placl.run.files import write_csv
+from placl.files import write_csv
 
 
 def hashes(run: Path) -> dict[str, str]:

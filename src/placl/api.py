@@ -18,13 +18,13 @@ from placl.data.pool import Pool
 from placl.data.splits import Problem, Split, draw_split, fingerprint, make_problem, take_ids
 from placl.errors import InputError
 from placl.execute.executor import available_cores, make_executor
+from placl.files import write_atomic
 from placl.lab import Lab, Meter
 from placl.learn.inner_loop import TrainingSet, fresh_network, pick_device, thread_count
 from placl.learn.label import label
 from placl.learn.score import Score, score
 from placl.models.weights import save_weights
 from placl.rounds import Stage, Unit, check, placl, stage_configs, train_side_by_side
-from placl.run.files import write_atomic
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
 from placl.version import VERSION

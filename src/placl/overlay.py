@@ -18,8 +18,8 @@ from PIL import Image, ImageDraw, ImageFont
 from placl.data.crops import UnreadableImageError, decode
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
+from placl.files import write_atomic
 from placl.prediction import Predictions
-from placl.run.files import write_atomic
 
 Colour = tuple[int, int, int]  # RGB
 

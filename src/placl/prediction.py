@@ -16,9 +16,9 @@ from placl.data.formats.folder import read_folder
 from placl.data.instances import Instances, plain_instances
 from placl.data.pool import Pool, concatenate
 from placl.errors import InputError
+from placl.files import write_atomic
 from placl.learn.label import PseudoLabels, label
 from placl.model import Model
-from placl.run.files import write_atomic
 
 IMAGES_AT_ONCE = 64  # whose crops are in memory together
 

@@ -220,7 +220,7 @@ def test_a_backbone_without_imagenet_weights() -> None:
 
 def test_an_unwritable_place_is_a_machine_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(MachineError, match="could not be written"):
+    with pytest.raises(MachineError, match="cannot be written"):
         save_weights(create("tiny", keypoints=2), tmp_path / "file" / "model.safetensors")
 
 

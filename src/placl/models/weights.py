@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import logging
-import os
 import pickle
 import re
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from placl.errors import InputError, MachineError
+from placl.files import write_atomic
 
 HEAD = "final_layer."
 FRESH = ("deconv_layers.", HEAD)  # what an ImageNet backbone does not bring
@@ -146,16 +146,7 @@ def load_backbone(name: str, *, pretrained: bool, **options: Any) -> Any:
 def save_weights(net: nn.Module, path: Path) -> None:
     """Write the state as safetensors; the file is whole or not there."""
     state = {key: tensor.detach().cpu().contiguous() for key, tensor in net.state_dict().items()}
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            beside.write_bytes(safetensors.torch.save(state))
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise MachineError(f"{path}: weights could not be written ({error.strerror}).") from error
+    write_atomic(path, safetensors.torch.save(state))
 
 
 def weights_sha256(net_or_state: nn.Module | Mapping[str, Tensor]) -> str:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from placl.run.files import disk_errors
+from placl.files import disk_errors
 
 
 def key_of(**inputs: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from placl.errors import MachineError
-from placl.run.files import write_atomic, write_csv
+from placl.files import write_atomic, write_csv
 
 
 def test_text_and_bytes_are_written_and_replaced(tmp_path: Path) -> None:
@@ -61,10 +61,20 @@ def test_a_full_or_closed_disk_is_the_machines_fault(
     assert os.listdir(tmp_path) == []
 
 
-def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+def test_a_file_in_the_way_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(MachineError, match=r"file/note\.txt: cannot be written"):
         write_atomic(tmp_path / "file" / "note.txt", "new")
+
+
+def test_other_errors_stay_what_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loop(*arguments: object) -> None:
+        raise OSError(errno.ELOOP, "Too many levels of symbolic links")
+
+    monkeypatch.setattr("os.replace", loop)
+    with pytest.raises(OSError, match="symbolic links"):
+        write_atomic(tmp_path / "note.txt", "new")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_rows_of_several_kinds_share_a_table(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def disk_errors(path: Path) -> Iterator[None]:
             raise MachineError(
                 f"{path}: no space left on the disk. Free some and run the same command again."
             ) from None
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
             raise MachineError(f"{path}: cannot be written ({error.strerror}).") from None
         raise
 
@@ -32,8 +32,8 @@ def disk_errors(path: Path) -> Iterator[None]:
 def write_atomic(path: Path, content: bytes | str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             with open(temporary, "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
