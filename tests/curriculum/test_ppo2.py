@@ -226,7 +226,9 @@ def test_before_any_reward_the_mean_wins() -> None:
 # --- it climbs
 
 SEEDS, STEPS, SAMPLES = 50, 16, 8
-NOISE = 0.5  # points of PCK: about the spread of one step's rewards in the demo (0.3 to 1.2, median 0.5)
+# As in real searches: a quadratic in the thresholds, fitted to the 48 rewards of benchmarks/cub.py with seeds 0 and 1,
+# leaves 0.75 points of PCK, and bends by 19 where this bends by 12.
+NOISE = 0.75
 CURVATURE = 12.0  # a curriculum that is off by 0.5 everywhere costs 3 points
 
 
@@ -236,14 +238,14 @@ def rewards_of(thresholds: np.ndarray, optimum: np.ndarray, random: np.random.Ge
     return np.asarray(60 - loss + NOISE * random.normal(size=loss.shape))
 
 
-def ppo2_side_by_side(optima: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def ppo2_side_by_side(optima: np.ndarray, random: np.random.Generator, settings: Search = SETTINGS) -> np.ndarray:
     """(S, N_G) winners of S searches, which are run as one policy of S * N_G thresholds.
 
     Thresholds have a mean, ratio, clip and Adam state of their own and meet only in the reward, so giving each search's
     thresholds that search's advantage is the same as S policies, and fifty times as fast.
     """
     count, groups = optima.shape
-    searcher = PPO2(SETTINGS, np.zeros(count * groups), seed=0)
+    searcher = PPO2(settings, np.zeros(count * groups), seed=0)
     means, scores = [], []
     for _ in range(STEPS):
         means.append(mean_of(searcher).reshape(count, groups))
@@ -292,10 +294,20 @@ def test_it_ends_nearer_to_the_optimum_than_random_search(groups: int) -> None:
     start = distances(np.full_like(optima, 0.5), optima)
     error = np.sqrt((ours.var() + theirs.var()) / SEEDS)  # of the difference of the means
     assert ours.mean() < theirs.mean() - 2 * error
-    if groups == 4:  # with 21 the noise of 128 rewards leaves little to climb by, and it ends about where it started
+    if groups == 4:
         assert ours.mean() < 0.6 * start.mean()
-    else:
-        assert ours.mean() < 1.05 * start.mean()
+
+
+def test_many_thresholds_want_gentler_updates() -> None:
+    # 128 noisy rewards say little of each of 21 thresholds: the paper's rate of 0.2 follows the noise.
+    gentle = SETTINGS.model_copy(update={"lr": 0.05, "updates": 4})
+    found = []
+    for settings_of in (gentle, SETTINGS):
+        random = np.random.default_rng(21)
+        optima = random.uniform(0.1, 0.9, (SEEDS, 21))
+        found.append(distances(ppo2_side_by_side(optima, random, settings_of), optima).mean())
+    start = distances(np.full_like(optima, 0.5), optima).mean()
+    assert found[0] < 0.95 * start < found[1]
 
 
 def test_ask_and_tell_climb_too() -> None:
