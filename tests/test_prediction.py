@@ -14,7 +14,7 @@ from pycocotools.cocoeval import COCOeval
 import placl
 from dots import dot_network, dot_picture, true_places, write_dot_model, write_dots
 from placl import prediction
-from placl.data.crops import build_pool
+from placl.data.crop_cache import build_pool
 from placl.data.formats.coco import read_coco
 from placl.errors import InputError
 from placl.learn.label import label

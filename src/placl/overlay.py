@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from placl.data.crops import UnreadableImageError, decode
+from placl.data.images import UnreadableImageError, decode
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
 from placl.files import write_atomic

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from placl.data.crops import UnreadableImageError, crop_maps, crop_size, cut, decode, make_pool, whole_where_nan
+from placl.data.crops import crop_maps, crop_size, cut, make_pool, whole_where_nan
 from placl.data.formats.coco import read_boxes
 from placl.data.formats.folder import read_folder
+from placl.data.images import UnreadableImageError, decode
 from placl.data.instances import Instances, plain_instances
 from placl.data.pool import Pool, concatenate
 from placl.errors import InputError

@@ -1,6 +1,6 @@
 """What a reader returns: boxes and keypoints in image pixels, before any pixel has been read.
 
-Several sources (labelled, unlabelled, plain images) are joined here, and :mod:`placl.data.crops` turns the result
+Several sources (labelled, unlabelled, plain images) are joined here, and :mod:`placl.data.crop_cache` turns the result
 into a :class:`~placl.data.pool.Pool`.
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from placl.config import Data
-from placl.data.crops import build_pool
+from placl.data.crop_cache import build_pool
 from placl.data.formats.coco import read_boxes, read_coco
 from placl.data.formats.folder import read_folder
 from placl.data.instances import Instances, join
