@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from dots import dot_network, write_dot_model, write_dots
 from placl import config as configuration
 from placl.config import Config
 from placl.data.load import Dataset
@@ -128,6 +129,25 @@ def one_conv() -> Iterator[str]:
     zoo.register(name)(lambda spec: OneConv(spec.keypoints))
     yield name
     del zoo._REGISTRY[name]
+
+
+@pytest.fixture
+def dots() -> Iterator[None]:
+    """The network that finds dots can be built by its name."""
+    with dot_network():
+        yield
+
+
+@pytest.fixture
+def run(dots: None, tmp_path: Path) -> Path:
+    """A finished run whose network finds dots."""
+    return write_dot_model(tmp_path / "run")
+
+
+@pytest.fixture
+def annotations(tmp_path: Path) -> Path:
+    """A COCO file of dots beside its images."""
+    return write_dots(tmp_path / "set")
 
 
 @pytest.fixture(scope="session")

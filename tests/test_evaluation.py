@@ -1,13 +1,12 @@
 """Scores of a model that finds dots: on a file, and on the splits of its own run."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import placl
-from dots import dot_config, dot_network, write_dot_model, write_dots
+from dots import dot_config
 from placl import config as configuration
 from placl.data.splits import Split
 from placl.errors import InputError
@@ -20,22 +19,6 @@ class Listener(Silent):
 
     def say(self, line: str) -> None:
         self.lines.append(line)
-
-
-@pytest.fixture(autouse=True)
-def _network() -> Iterator[None]:
-    with dot_network():
-        yield
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_dot_model(tmp_path / "run")
-
-
-@pytest.fixture
-def annotations(tmp_path: Path) -> Path:
-    return write_dots(tmp_path / "set")
 
 
 def edit(path: Path, change: str, value: object, which: int = 0) -> None:

@@ -1,6 +1,5 @@
 """Loading a run: what is found, and what is said when it is not."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +9,9 @@ import torch
 import yaml
 
 import placl
-from dots import DOTS, dot_network, dot_picture, write_dot_model
+from dots import DOTS, dot_picture
 from placl.errors import InputError
 from placl.model import Model
-
-
-@pytest.fixture(autouse=True)
-def _network() -> Iterator[None]:
-    with dot_network():
-        yield
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_dot_model(tmp_path / "run")
 
 
 def test_a_run_gives_its_best_model(run: Path) -> None:

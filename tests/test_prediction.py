@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 import placl
-from dots import dot_network, dot_picture, true_places, write_dot_model, write_dots
+from dots import dot_picture, true_places
 from placl import prediction
 from placl.data.crop_cache import build_pool
 from placl.data.formats.coco import read_coco
@@ -21,20 +20,9 @@ from placl.learn.label import label
 from placl.model import Model
 
 
-@pytest.fixture(autouse=True)
-def _network() -> Iterator[None]:
-    with dot_network():
-        yield
-
-
 @pytest.fixture
-def model(tmp_path: Path) -> Model:
-    return Model.from_dir(write_dot_model(tmp_path / "run"))
-
-
-@pytest.fixture
-def annotations(tmp_path: Path) -> Path:
-    return write_dots(tmp_path / "set")
+def model(run: Path) -> Model:
+    return Model.from_dir(run)
 
 
 def test_boxes_of_a_coco_file(model: Model, annotations: Path) -> None:

@@ -1,28 +1,10 @@
 """``placl evaluate``: the table, the document and the complaints."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from dots import dot_network, write_dot_model, write_dots
-
-
-@pytest.fixture(autouse=True)
-def _network() -> Iterator[None]:
-    with dot_network():
-        yield
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_dot_model(tmp_path / "run")
-
-
-@pytest.fixture
-def annotations(tmp_path: Path) -> Path:
-    return write_dots(tmp_path / "set")
 
 
 def test_the_table(placl: Callable, run: Path, annotations: Path) -> None:

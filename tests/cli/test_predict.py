@@ -1,28 +1,10 @@
 """``placl predict``: what it writes, what it says, and what it would overwrite."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from dots import dot_network, write_dot_model, write_dots
-
-
-@pytest.fixture(autouse=True)
-def _network() -> Iterator[None]:
-    with dot_network():
-        yield
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_dot_model(tmp_path / "run")
-
-
-@pytest.fixture
-def annotations(tmp_path: Path) -> Path:
-    return write_dots(tmp_path / "set")
 
 
 def test_results_and_a_picture(placl: Callable, run: Path, annotations: Path, tmp_path: Path) -> None:
