@@ -30,8 +30,8 @@ from placl.learn.candidate import Outcome, Task
 from placl.learn.inner_loop import Trained, TrainingSet
 from placl.learn.label import PseudoLabels
 from placl.models.weights import weights_sha256
-from placl.rounds import check, placl, stage_configs
-from placl.watch import Level
+from placl.rounds import Unit, check, placl, stage_configs, train_side_by_side
+from placl.watch import Level, Silent
 
 MakeConfig = Callable[..., Config]
 MakeLab = Callable[..., Lab]
@@ -229,6 +229,22 @@ def test_progress_reaches_its_end(tiny: MakeConfig, make_lab: MakeLab) -> None:
         assert {"run", "round", "step", "candidate", "epoch", "label"} <= set(seen)
         for level, (done, total) in seen.items():
             assert done == pytest.approx(total), (out, level)
+
+
+def test_epochs_of_trainings_side_by_side_are_counted_together(
+    tiny: MakeConfig, make_lab: MakeLab, problem: Problem
+) -> None:
+    seen: list[tuple[Level, float, float, str]] = []
+
+    class Watching(Silent):
+        def progress(self, level: Level, done: float, total: float, note: str = "") -> None:
+            seen.append((level, done, total, note))
+
+    config = tiny()
+    units = [Unit(name, config, TrainingSet(problem.labelled)) for name in ("few", "full")]
+    stages = train_side_by_side(make_lab(config, watch=Watching()), units)
+    assert [stage.name for stage in stages] == ["few", "full"]
+    assert [line[1:] for line in seen if line[0] == "epoch"] == [(done, 4, "few, full") for done in (1, 2, 3, 4)]
 
 
 # --- what is refused before anything is trained

@@ -6,7 +6,7 @@ labels and the validation set (:class:`~placl.data.splits.Problem`); the test se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,24 +156,38 @@ def train_side_by_side(lab: Lab, units: list[Unit]) -> list[Stage]:
         else:
             seed = derive(unit.config.seed, "training", unit.name)
             jobs[number] = Training(unit.config, unit.data, unit.curriculum, seed)
-    begun = dict.fromkeys(jobs, 0.0)
 
-    def on_done(number: int, learned: Learned) -> None:
+    def keep(number: int, learned: Learned) -> None:
         stages[number] = _keep(lab, units[number], keys[number], learned)
-        begun[number] = 0.0
         lab.meter.spend(lab.meter.cost(units[number].config), keys[number])
-
-    def on_progress(number: int, done: int, total: int) -> None:
-        lab.watch.progress("epoch", done, total, units[number].name)
-        begun[number] = lab.meter.cost(units[number].config) * done / total
-        lab.meter.reach(sum(begun.values()))
 
     together = [jobs]
     if lab.config.execute.final_threads > lab.config.execute.threads:  # each wants more cores than a worker has
         together = [{number: job} for number, job in jobs.items()]
     for some in together:
-        lab.executor.run(Trainings(), some, on_done, on_progress)
+        _train_together(lab, {number: units[number] for number in some}, some, keep)
     return [stages[number] for number in range(len(units))]
+
+
+def _train_together(
+    lab: Lab, units: dict[int, Unit], jobs: dict[int, Training], keep: Callable[[int, Learned], None]
+) -> None:
+    """Side by side; their epochs are counted together."""
+    names = ", ".join(unit.name for unit in units.values())
+    epochs = {number: unit.config.train.epochs for number, unit in units.items()}
+    reached = dict.fromkeys(units, 0)  # epochs done
+    open_ = set(units)  # not entered into the run yet
+
+    def on_done(number: int, learned: Learned) -> None:
+        open_.remove(number)
+        keep(number, learned)
+
+    def on_progress(number: int, done: int, total: int) -> None:
+        reached[number] = done
+        lab.watch.progress("epoch", sum(reached.values()), sum(epochs.values()), names)
+        lab.meter.reach(sum(lab.meter.cost(units[n].config) * reached[n] / epochs[n] for n in open_))
+
+    lab.executor.run(Trainings(), jobs, on_done, on_progress)
 
 
 def _keep(lab: Lab, unit: Unit, key: str, learned: Learned) -> Stage:

@@ -27,7 +27,7 @@ def test_one_line_tells_all_levels() -> None:
     clock = Clock()
     tally = Tally(clock)
     clock.now = 2
-    tally.update("epoch", 20, 20, "round_0: loss 0.0123")
+    tally.update("epoch", 20, 20, "round_0")
     clock.now = 92
     tally.update("run", 100, 900)
     tally.update("round", 0, 3, "searching")
@@ -46,8 +46,8 @@ def test_one_line_tells_all_levels() -> None:
 
 def test_a_full_training_says_its_name_and_loss() -> None:
     tally = Tally(Clock())
-    tally.update("epoch", 3, 20, "round_0: loss 0.0123")
-    assert progress_line(tally) == "[00:00:00] round_0 epoch 3/20: loss 0.0123"
+    tally.update("epoch", 3, 20, "round_0")
+    assert progress_line(tally) == "[00:00:00] round_0 epoch 3/20"
 
 
 def test_cropping_and_labelling() -> None:
@@ -61,11 +61,11 @@ def test_lines_come_every_ten_seconds_and_whenever_something_is_said() -> None:
     with LineWatch(stream, clock) as watch:
         for second in range(1, 26):
             clock.now = second
-            watch.progress("epoch", second, 30, "round_0: loss 1.0")
+            watch.progress("epoch", second, 30, "round_0, full")
         watch.say("round_0: PCK@0.1 val 50.00 [100 s]")
     assert stream.getvalue().splitlines() == [
-        "[00:00:10] round_0 epoch 10/30 (00:00:20 left): loss 1.0",
-        "[00:00:20] round_0 epoch 20/30 (00:00:10 left): loss 1.0",
+        "[00:00:10] round_0, full epoch 10/30 (00:00:20 left)",
+        "[00:00:20] round_0, full epoch 20/30 (00:00:10 left)",
         "round_0: PCK@0.1 val 50.00 [100 s]",
     ]
 

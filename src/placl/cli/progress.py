@@ -126,13 +126,11 @@ def progress_line(tally: Tally) -> str:
     """
     parts, news = [], ""
     for level, current in tally.active():
-        unit, _, value = (text.strip() for text in current.note.partition(":"))
         if level == "run":
             continue
         part = _title(level, current)
-        if level == "epoch":
-            part = f"{unit} {part}" if value else part
-            news = news or value
+        if level == "epoch":  # a candidate's number is its level's
+            part = part if current.note.startswith("candidate") else f"{current.note} {part}".strip()
         elif level == "candidate":
             news = current.note
         elif level != "step":
