@@ -21,8 +21,8 @@ from placl.data.splits import Problem, make_problem
 from placl.data.synthetic import write_animals
 from placl.errors import InputError
 from placl.learn import candidate, training
-from placl.learn.inner_loop import fresh_network
 from placl.learn.label import label
+from placl.learn.network import fresh_network
 from placl.learn.score import score
 from placl.models.weights import read_state, weights_sha256
 from placl.run.folder import read_config, read_split

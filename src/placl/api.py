@@ -20,8 +20,10 @@ from placl.errors import InputError
 from placl.execute.executor import available_cores, make_executor
 from placl.files import write_atomic
 from placl.lab import Lab, Meter
-from placl.learn.inner_loop import TrainingSet, fresh_network, pick_device, thread_count
+from placl.learn.device import pick_device, thread_count
+from placl.learn.inner_loop import TrainingSet
 from placl.learn.label import label
+from placl.learn.network import fresh_network
 from placl.learn.score import Score, score
 from placl.models.weights import save_weights
 from placl.rounds import Stage, Unit, check, placl, stage_configs, train_side_by_side

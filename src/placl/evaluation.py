@@ -15,7 +15,7 @@ from placl.data.pool import Pool
 from placl.data.splits import take_ids
 from placl.errors import InputError
 from placl.execute.executor import available_cores
-from placl.learn.inner_loop import thread_count
+from placl.learn.device import thread_count
 from placl.learn.label import PseudoLabels, label
 from placl.learn.score import Score, score
 from placl.model import Model

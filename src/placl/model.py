@@ -14,7 +14,8 @@ from placl import config as configuration
 from placl.config import Config
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
-from placl.learn.inner_loop import fresh_network, pick_device
+from placl.learn.device import pick_device
+from placl.learn.network import fresh_network
 from placl.models.weights import read_state, weights_sha256
 from placl.models.zoo import KeypointNet
 

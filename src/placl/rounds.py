@@ -22,8 +22,10 @@ from placl.data.pool import Pool, concatenate
 from placl.data.splits import Problem, fingerprint
 from placl.errors import InputError, MachineError
 from placl.lab import Lab
-from placl.learn.inner_loop import TrainingSet, fresh_network, pick_device, thread_count
+from placl.learn.device import pick_device, thread_count
+from placl.learn.inner_loop import TrainingSet
 from placl.learn.label import PseudoLabels, label
+from placl.learn.network import fresh_network
 from placl.learn.score import Score, score
 from placl.learn.training import Learned, Training, Trainings
 from placl.models.zoo import KeypointNet

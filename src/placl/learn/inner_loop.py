@@ -7,7 +7,6 @@ do not depend on what is selected more than they must, so that candidates with o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,12 +17,13 @@ from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.augment import augmented
 from placl.data.pool import Pool, concatenate
+from placl.learn.device import pick_device, thread_count
 from placl.learn.label import PseudoLabels, make_codec
 from placl.learn.losses import heatmap_loss
+from placl.learn.network import fresh_network
 from placl.learn.select import scores, selected
 from placl.models import zoo
 
-PRIOR = 0.01  # the answer a fresh bce network gives everywhere: most of a heatmap is empty
 OnEpoch = Callable[[int, int, float], None]  # epochs done, of how many, mean loss
 
 
@@ -174,38 +174,6 @@ def learning_rate(config: Config, epoch: float) -> float:
     return rate * 0.5 * (1 + float(np.cos(np.pi * (place - settings.warmup) / (1 - settings.warmup))))
 
 
-def fresh_network(config: Config, keypoints: int, seed: int, device: torch.device) -> zoo.KeypointNet:
-    settings = config.model
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        net = zoo.create(
-            settings.name,
-            keypoints,
-            width=settings.width,
-            backbone=settings.backbone,
-            init=settings.init,
-            weights=settings.weights,
-            prior=PRIOR if config.train.loss == "bce" else None,
-        )
-    return net.to(device).to(memory_format=torch.channels_last)
-
-
 def _optimizer(net: nn.Module, config: Config) -> torch.optim.Optimizer:
     kind = torch.optim.Adam if config.train.optimizer == "adam" else torch.optim.AdamW
     return kind(net.parameters(), lr=config.train.lr, weight_decay=config.train.weight_decay, fused=True)
-
-
-def pick_device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
-
-
-@contextmanager
-def thread_count(threads: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

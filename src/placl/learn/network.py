@@ -1,0 +1,26 @@
+"""A network as a configuration asks for it, with weights that its seed decides."""
+
+from __future__ import annotations
+
+import torch
+
+from placl.config import Config
+from placl.models import zoo
+
+PRIOR = 0.01  # the answer a fresh bce network gives everywhere: most of a heatmap is empty
+
+
+def fresh_network(config: Config, keypoints: int, seed: int, device: torch.device) -> zoo.KeypointNet:
+    settings = config.model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = zoo.create(
+            settings.name,
+            keypoints,
+            width=settings.width,
+            backbone=settings.backbone,
+            init=settings.init,
+            weights=settings.weights,
+            prior=PRIOR if config.train.loss == "bce" else None,
+        )
+    return net.to(device).to(memory_format=torch.channels_last)
