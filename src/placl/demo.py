@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
     "proxy.steps_per_epoch": 10,
     "search.steps": 3,
     "search.samples": 4,
-    "rounds.count": 2,
+    "rounds.count": 1,
     "reference": True,
 }
 

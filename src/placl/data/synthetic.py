@@ -1,7 +1,8 @@
 """An embedded dataset of articulated animals, drawn by code: what the demo and many tests run on.
 
-Each instance is a pure function of (seed, index). An animal that faces right shows its right side to the viewer, and
-one that faces left its left side, so a mirrored image with swapped pairs is a valid instance too.
+Each instance is a pure function of (seed, index). Animals come towards the viewer: one that faces right shows its right
+side, one that faces left its left side, and limbs and ears of the far side stand ahead of the near ones. A mirrored
+image with swapped pairs is a valid instance too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from placl.errors import InputError
 CONTEXT = 1.25  # the network's view is this much longer than the box, as when cropping a dataset
 BOX_PADDING = 0.05  # of the tight box's longest side, on every side
 BOX_JITTER = 0.03  # boxes drawn by people are off by a few per cent
-STRIDE = (18, 45)  # degrees by which one leg of a pair is ahead of their middle, and the other behind
+SPREAD = (0.14, 0.24)  # torso lengths by which the far limb of a pair stands ahead of their middle, the near one behind
+STRIDE = 14  # degrees, at most, by which one swings ahead of their middle and the other behind
 LEAST = {"count": 1, "seed": 0, "size": 16, "margin": 1}
 
 KEYPOINTS = (
@@ -149,18 +151,20 @@ class _Body:
 
     def limbs(self) -> None:
         plan, rng = self.plan, self.rng
+        spread = rng.uniform(*SPREAD)
         shoulder = self.chest - 0.1 * self.heading + 0.45 * plan.chest * self.down
         hip = 0.05 * self.heading + 0.35 * plan.rear * self.down
         for end, joint, length, upper, lower, thigh in (
             ("front", shoulder, plan.front, plan.shoulder, plan.elbow, 1.2),
             ("hind", hip, plan.hind, plan.hip, plan.stifle, 1.7),
         ):
-            swing, stride = rng.uniform(-16, 16), rng.uniform(*STRIDE) * (1 if rng.random() < 0.5 else -1)
-            for side, depth, ahead in (("left", FAR, -stride), ("right", NEAR, stride)):
-                knee = joint + rising(0.52 * length, upper + swing + ahead - 90)
-                paw = knee + rising(0.48 * length, lower + 0.6 * (swing + ahead) + rng.uniform(-15, 15) - 90)
+            swing, stride = rng.uniform(-16, 16), rng.uniform(-STRIDE, STRIDE)
+            for side, depth, ahead in (("left", FAR, 1), ("right", NEAR, -1)):
+                root, turn = joint + ahead * spread * self.heading, swing + ahead * stride
+                knee = root + rising(0.52 * length, upper + turn - 90)
+                paw = knee + rising(0.48 * length, lower + 0.6 * turn + rng.uniform(-15, 15) - 90)
                 self.points |= {f"{side}_{end}_knee": (knee, depth), f"{side}_{end}_paw": (paw, depth)}
-                self.capsules[depth].append(Capsule(joint, thigh * plan.limb, knee, plan.limb))
+                self.capsules[depth].append(Capsule(root, thigh * plan.limb, knee, plan.limb))
                 self.capsules[depth].append(Capsule(knee, plan.limb, paw, 0.8 * plan.limb))
                 self.marks[depth].append(Mark(paw, 1.3 * plan.limb, "paw"))
 
