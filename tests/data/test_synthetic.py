@@ -132,7 +132,7 @@ def test_near_paws_are_lighter_than_far_paws() -> None:
         for name, z, depth, unseen in zip(KEYPOINTS, animal.keypoints, animal.depth, hidden, strict=True):
             if name.endswith("paw") and not unseen:
                 value[depth].append(int(image[round(z.imag), round(z.real), 0]))
-        assert min(value[NEAR]) > 100 > max(value[FAR], default=0)
+        assert min(value[NEAR]) > 1.5 * max(value[FAR], default=0)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -250,10 +250,12 @@ def test_bad_numbers_are_told_in_one_line(arguments: tuple[int, int, int, float]
     assert str(error.value) == message
 
 
-def test_the_legs_of_a_pair_stand_apart() -> None:
-    pool = animals(200, 5)
+def test_left_and_right_can_be_told_apart_by_where_they_are() -> None:
+    # They come towards the viewer, so their left is to the right of the image: a mirrored animal's too.
+    pool = animals(400, 5)
     where = dict(zip(KEYPOINTS, pool.keypoints.transpose(1, 0, 2), strict=True))  # (N, 2) each
-    for end in ("front", "hind"):
-        apart = np.linalg.norm(where[f"left_{end}_paw"] - where[f"right_{end}_paw"], axis=1) / pool.length
-        assert np.median(apart) > 0.15  # beyond what PCK@0.1 forgives
-        assert (apart > 0.05).mean() > 0.98
+    for part in ("ear", "front_knee", "front_paw", "hind_knee", "hind_paw"):
+        between = where[f"left_{part}"] - where[f"right_{part}"]
+        assert (between[:, 0] > 0).mean() > 0.9, part
+        if part.endswith("paw"):
+            assert np.median(np.linalg.norm(between, axis=1) / pool.length) > 0.15  # beyond what PCK@0.1 forgives
