@@ -34,6 +34,9 @@ class Instances:
     ids: tuple[str, ...]  # unique and stable: file name, '#', annotation id
     head_length: np.ndarray | None = None  # (N,) float32, what PCKh divides by
     sources: tuple[str, ...] = ()  # (M,) the annotation file that lists each image, for error messages
+    classes: tuple[str, ...] = ()  # (N,) what kind each is of (bird, dog); empty where a source does not tell
+    splits: tuple[str, ...] = ()  # (M,) the part of its dataset that each image belongs to ("train", ...); "" unknown
+    drawn: np.ndarray | None = None  # (N,) bool: the box was drawn around the keypoints and would give them away
 
     def __post_init__(self) -> None:
         n, k = len(self.ids), 0 if self.skeleton is None else len(self.skeleton)
@@ -45,6 +48,9 @@ class Instances:
             "area": (self.area.shape, (n,)),
             "head_length": ((n,) if self.head_length is None else self.head_length.shape, (n,)),
             "sources": ((len(self.sources or self.images),), (len(self.images),)),
+            "classes": ((len(self.classes or self.ids),), (n,)),
+            "splits": ((len(self.splits or self.images),), (len(self.images),)),
+            "drawn": ((n,) if self.drawn is None else self.drawn.shape, (n,)),
         }
         for name, (found, expected) in shapes.items():
             if found != expected:
@@ -79,6 +85,9 @@ class Instances:
             ids=tuple(self.ids[i] for i in index),
             head_length=None if self.head_length is None else self.head_length[index],
             sources=tuple(self.sources[i] for i in used) if self.sources else (),
+            classes=tuple(self.classes[i] for i in index) if self.classes else (),
+            splits=tuple(self.splits[i] for i in used) if self.splits else (),
+            drawn=None if self.drawn is None else self.drawn[index],
         )
 
     def with_skeleton(self, skeleton: Skeleton) -> Instances:
@@ -113,11 +122,14 @@ def join(parts: list[Instances]) -> Instances:
         parts = [part.with_skeleton(skeleton) for part in parts]
     files: dict[Path, Path] = {}  # each file once, however it is spelled -> as it is spelled first
     sources: dict[Path, str] = {}
+    splits: dict[Path, str] = {}
     for part in parts:
-        for path, source in zip(part.images, part.sources or ("",) * len(part.images), strict=True):
+        blank = ("",) * len(part.images)
+        for path, source, split in zip(part.images, part.sources or blank, part.splits or blank, strict=True):
             file = path.resolve()
             files.setdefault(file, path)
             sources[file] = sources.get(file) or source
+            splits[file] = splits.get(file) or split
     position = {file: i for i, file in enumerate(files)}
     moved = [np.array([position[p.resolve()] for p in part.images], np.int64)[part.image_index] for part in parts]
     return Instances(
@@ -131,6 +143,9 @@ def join(parts: list[Instances]) -> Instances:
         ids=_unique_ids(parts),
         head_length=_head_lengths(parts),
         sources=tuple(sources.values()),
+        classes=_classes(parts),
+        splits=tuple(splits.values()) if any(splits.values()) else (),
+        drawn=_drawn(parts),
     )
 
 
@@ -163,3 +178,15 @@ def _head_lengths(parts: list[Instances]) -> np.ndarray | None:
         np.full(len(part), np.nan, np.float32) if part.head_length is None else part.head_length for part in parts
     ]
     return np.concatenate(unknown)
+
+
+def _classes(parts: list[Instances]) -> tuple[str, ...]:
+    if not any(part.classes for part in parts):
+        return ()
+    return tuple(name for part in parts for name in part.classes or ("",) * len(part))
+
+
+def _drawn(parts: list[Instances]) -> np.ndarray | None:
+    if all(part.drawn is None for part in parts):
+        return None
+    return np.concatenate([np.zeros(len(part), bool) if part.drawn is None else part.drawn for part in parts])

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from placl.data.formats.common import box_around, load_json, peek_json
+from placl.data.formats.format import Format, Found, Options
 from placl.data.instances import Instances, plain_instances
 from placl.data.pool import UNLABELLED, VISIBLE
 from placl.data.skeleton import Skeleton, flip_pairs_by_name
@@ -103,12 +105,7 @@ def _pairs(category: Record, key: str) -> tuple[tuple[int, int], ...]:
 
 def _records(path: Path, *, with_categories: bool) -> tuple[dict[Any, Record], list[Record], dict[Any, Record]]:
     """Images by id, annotations in order and categories by id; every annotation points at one of each."""
-    try:
-        data = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is not JSON ({error}).") from error
+    data = load_json(path)
     if not isinstance(data, dict):
         raise InputError(f"{path}: is not a JSON object. A COCO file has images, annotations and categories.")
     images = _by_id(path, data, "images", "image")
@@ -210,8 +207,7 @@ def _boxes(path: Path, annotations: list[Record], points: np.ndarray, visibility
         labelled = np.unique(points[i][visibility[i] > UNLABELLED].astype(np.float64), axis=0)
         if len(labelled) < 2:
             raise InputError(f'{_name(path, annotations[i])} has no "bbox" and too few keypoints to draw one around.')
-        # The pixels from the first to the last keypoint, whole: hence the 1, and never an empty box.
-        boxes[i] = [*labelled.min(axis=0), *(labelled.max(axis=0) - labelled.min(axis=0) + 1)]
+        boxes[i] = box_around(labelled)
     return boxes
 
 
@@ -294,3 +290,15 @@ def _name(path: Path, annotation: Record) -> str:
 def _quote(value: object) -> str:
     """As JSON writes it: text in quotes, on one line."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def _claims(path: Path) -> bool:
+    data = peek_json(path)
+    return isinstance(data, dict) and all(isinstance(data.get(key), list) for key in ("images", "annotations"))
+
+
+def _read(path: Path, options: Options) -> Found:
+    return Found(read_coco(path, options.images, keypoints=options.keypoints))
+
+
+FORMAT = Format("coco", "COCO keypoints", _claims, _read)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from placl.data.formats.coco import read_boxes
+from placl.data.formats.format import Format, Found
 from placl.data.instances import Instances, plain_instances
 from placl.errors import InputError
 
@@ -63,3 +64,14 @@ def _boxes_on(path: Path, root: Path, names: list[str], boxes: Path) -> Instance
         boxes=instances.boxes[rows],
         area=instances.area[rows],
     )
+
+
+def _claims(path: Path) -> bool:
+    if path.is_file():
+        return path.suffix.lower() in SUFFIXES
+    return path.is_dir() and any(
+        name.lower().endswith(SUFFIXES) for _, _, files in os.walk(path) for name in files if not name.startswith(".")
+    )
+
+
+FORMAT = Format("images", "plain images", _claims, lambda path, options: Found(read_folder(path)), None)

@@ -1,0 +1,108 @@
+"""All formats, and reading whatever a path holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+
+from placl.data.formats import coco, folder
+from placl.data.formats.format import Format, Found, Options
+from placl.data.instances import Instances, join
+from placl.errors import InputError
+
+# In the order in which they are asked whether a path is theirs: the particular before the general.
+FORMATS: dict[str, Format] = {
+    format_.name: format_
+    for format_ in (
+        coco.FORMAT,
+        folder.FORMAT,
+    )
+}
+
+
+def format_named(name: str) -> Format:
+    if name not in FORMATS:
+        near = get_close_matches(name, FORMATS, n=1)
+        hint = f' Did you mean "{near[0]}"?' if near else ""
+        raise InputError(f'format "{name}" is unknown.{hint} Known are {", ".join(FORMATS)}.')
+    return FORMATS[name]
+
+
+def recognise(path: Path) -> Format | None:
+    """The format of a file or folder, or None: then it may still be a folder of annotation files."""
+    return next((known for known in FORMATS.values() if known.claims(path)), None)
+
+
+def read_source(path: Path, name: str | None = None, options: Options | None = None) -> tuple[Format, Found]:
+    """Read a file or folder of any known format."""
+    options = options or Options()
+    if name is not None:
+        known = format_named(name)
+        return known, known.read(path, options)
+    if not path.exists():
+        raise InputError(f"{path}: does not exist. Pass a file or folder of a known format.")
+    found = recognise(path)
+    if path.is_dir() and (found is None or found is folder.FORMAT):
+        files = annotation_files(path)
+        if files:
+            return _read_files(path, files, options)
+    if found is None:
+        raise InputError(f"{path}: its format is not known. Name it with --format: {', '.join(FORMATS)}.")
+    return found, found.read(path, options)
+
+
+def annotation_files(path: Path) -> list[tuple[Path, Format]]:
+    """Files in a folder, or in annotations/ below it, that a format claims."""
+    places = [path, path / "annotations"]
+    files = [file for place in places if place.is_dir() for file in sorted(place.iterdir()) if file.is_file()]
+    claimed = [(file, recognise(file)) for file in files if not file.name.startswith(".")]
+    return [(file, known) for file, known in claimed if known is not None and known is not folder.FORMAT]
+
+
+def _read_files(path: Path, files: list[tuple[Path, Format]], options: Options) -> tuple[Format, Found]:
+    """The first file that can be read, and those that say more of the same: other instances, one skeleton."""
+    options = options if options.images is not None else replace(options, images=path)
+    notes: list[str] = []
+    parts: list[Instances] = []
+    chosen: Format | None = None
+    failure: InputError | None = None
+    for file, known in files:
+        try:
+            found = known.read(file, options)
+        except InputError as error:
+            failure = failure or error
+            notes.append(f"{file.name}: left out, it cannot be read. {error}")
+            continue
+        reason = _why_not(parts, found.instances, chosen, known)
+        if reason:
+            notes.append(f"{file.name}: left out, {reason}. Name the file to read it.")
+            continue
+        chosen = chosen or known
+        parts.append(found.instances)
+        notes += found.notes
+    if chosen is None:
+        assert failure is not None
+        raise failure
+    return chosen, Found(join(parts) if len(parts) > 1 else parts[0], tuple(notes))
+
+
+def _why_not(parts: list[Instances], instances: Instances, chosen: Format | None, known: Format) -> str:
+    if not parts:
+        return ""
+    if known is not chosen:
+        return f"it is of another format ({known.title})"
+    skeletons = [part.skeleton.keypoints for part in (parts[0], instances) if part.skeleton is not None]
+    if len(set(skeletons)) > 1:
+        return f"it names {len(skeletons[1])} other keypoints"
+    seen = {(image.resolve(), *box) for part in parts for image, box in _boxes(part)}
+    if any((image.resolve(), *box) in seen for image, box in _boxes(instances)):
+        return "it has instances of the files before"
+    return ""
+
+
+def _boxes(instances: Instances) -> list[tuple[Path, tuple[float, ...]]]:
+    boxes = np.nan_to_num(instances.boxes, nan=-1.0)
+    return [(instances.images[i], tuple(map(float, box))) for i, box in zip(instances.image_index, boxes, strict=True)]
