@@ -51,8 +51,9 @@ def test_the_order_is_that_of_the_file_whatever_the_chunks(
 
 def test_the_pixels_are_those_that_training_sees(model: Model, annotations: Path, tmp_path: Path) -> None:
     settings = model.config.data
+    assert (model.config.model.input_size, model.config.view) == (64, 96)  # crops serve the teachers, too
     pool, _ = build_pool(
-        read_coco(annotations), view=64, context=settings.context, margin=settings.margin, cache=tmp_path / "cache"
+        read_coco(annotations), view=96, context=settings.context, margin=settings.margin, cache=tmp_path / "cache"
     )
     expected = label(model.net, pool, model.config)
     found = placl.predict(model, annotations)

@@ -79,7 +79,7 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         workers = config.execute.workers or available_cores()
         dataset = load_dataset(
             config.data,
-            max(each.model.input_size for each in (config, config.taught())),
+            config.view,
             workers=workers,
             on_progress=lambda done, total: watch.progress("images", done, total, "cropping"),
         )

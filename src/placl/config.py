@@ -35,7 +35,6 @@ def _as_list(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) or value is None else [value]
 
 
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_as_list)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -47,15 +46,35 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Source(Section):
+    """A file or folder of any format, where a path alone does not say enough."""
+
+    path: Path = Field(description="file or folder")
+    format: str | None = Field(None, description="of `placl data import --help`; default: recognised")
+    images: Path | None = Field(None, description="folder of its images; default: beside it")
+    split: str | None = Field(None, description="only the images of this part of the dataset, such as train")
+    classes: tuple[str, ...] | None = Field(None, description="only instances of these classes")
+    frames: Count = Field(200, description="frames taken from a video")
+    sampling: Literal["even", "motion", "diverse"] = Field("even", description="which frames of a video")
+
+
+Sources = Annotated[tuple[Path | Source, ...], BeforeValidator(_as_list)]
+
+
 class Data(Section):
     """Where the images and labels are, and how they are divided."""
 
-    labeled: Paths = Field((), description="COCO keypoint files with the labels")
+    protocol: str | None = Field(None, description="a dataset of the paper with its splits, such as cub; see `root`")
+    root: Path | None = Field(None, description="folder of the protocol's dataset, in its official layout")
+    labeled: Sources = Field((), description="files or folders with labels, of any format")
     images: Path | None = Field(None, description="folder of their images; default: beside each file")
-    unlabeled: Paths = Field((), description="folders of images, or COCO files whose labels are ignored")
+    unlabeled: Sources = Field((), description="images, videos or annotation files, whose labels are ignored")
     boxes: Path | None = Field(None, description="COCO file with boxes for the images of unlabeled folders")
-    val: Paths = Field((), description="COCO files for the reward; default: a part of the labelled ones")
-    test: Paths = Field((), description="COCO files that only the final scores are measured on")
+    val: Sources = Field((), description="sources for the reward; default: a part of the labelled ones")
+    test: Sources = Field((), description="sources that only the final scores are measured on")
+    trust_drawn_boxes: bool = Field(
+        False, description="hide labels also where boxes were drawn around them (LSP and MPII have no others)"
+    )
     keypoints: tuple[str, ...] | None = Field(None, description="keypoint names, where a file names them wrongly")
     label_fraction: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="share of the labelled instances whose labels are used; the others count as unlabelled"
@@ -211,8 +230,8 @@ class Rounds(Section):
 class Reward(Section):
     """What a candidate is worth: the metric xi on labels that its training never saw."""
 
-    metric: Literal["pck", "pck_auc", "oks"] = Field("pck", description="also what results report")
-    alpha: Positive = Field(0.1, description="of PCK@alpha")
+    metric: Literal["pck", "pck_auc", "pckh", "oks"] = Field("pck", description="also what results report")
+    alpha: Positive = Field(0.1, description="of PCK@alpha and PCKh@alpha")
     source: Literal["val", "folds"] = Field("val", description="the validation split, or folds of the labelled set")
     folds: Annotated[int, Field(ge=2)] = Field(3, description="for source: folds; a candidate then trains as often")
 
@@ -285,6 +304,14 @@ class Config(Section):
     def groups(self) -> int:
         """N_G: the number of epoch groups."""
         return -(-self.train.epochs // self.search.group_size)
+
+    @property
+    def view(self) -> int:
+        """Pixels a side of the view in stored crops: what the network with the largest input needs.
+
+        All networks of a run read the same crops, wherever they are read again.
+        """
+        return max(self.model.input_size, self.teacher.input_size or 0)
 
     def proxied(self) -> Config:
         """The configuration of a search's trainings (appendix A.4): this one, with what the proxy makes cheaper."""

@@ -16,8 +16,11 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from placl.config import PRESETS, Config
+from placl.config import PRESETS, Config, Data
 from placl.errors import InputError
+
+
+PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "cache"}  # keys of the data section
 
 
 def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> Config:
@@ -25,7 +28,10 @@ def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> C
     overrides = overrides or {}
     own = {} if file is None else _read_yaml(file)
     for key, value in overrides.items():
-        _set(own, key.split("."), value)
+        _set(own, key.split("."), _dataset_file(Path(value)) if key == "data" and isinstance(value, str) else value)
+    if isinstance(own.get("data"), str):  # in a file, and relative to it
+        own["data"] = _dataset_file((file.parent if file else Path()) / own["data"])
+    _score_by_protocol(own)
     preset = own.get("preset", "cpu")
     if preset not in PRESETS:
         where = _blame("preset", preset, file, overrides)
@@ -85,6 +91,39 @@ def _read_yaml(file: Path) -> dict[str, Any]:
         raise InputError(f"{file}: must be a mapping of keys to values, as in placl/presets/cpu.yaml.")
     # A section whose keys are all commented out reads as null.
     return {key: {} if value is None and key in _sections() else value for key, value in content.items()}
+
+
+def _dataset_file(file: Path) -> dict[str, Any]:
+    """The data section in a file of its own, ``placl.yaml``, whose paths are relative to it."""
+    content = _read_yaml(file)
+    content = content["data"] if set(content) == {"data"} and isinstance(content["data"], dict) else content
+    unknown = [key for key in content if key not in Data.model_fields]
+    if unknown:
+        raise InputError(f'{file}: unknown key "{unknown[0]}". {_nearest(str(unknown[0]), Data.model_fields, "Known")}')
+    return {key: _beside(file, value) if key in PATHS else value for key, value in content.items()}
+
+
+def _beside(file: Path, value: Any) -> Any:
+    """Paths, alone, in lists or in the mapping of a source, made relative to a file's folder."""
+    if isinstance(value, str):
+        return str(file.parent / Path(value).expanduser())
+    if isinstance(value, list):
+        return [_beside(file, item) for item in value]
+    if isinstance(value, dict):
+        return {key: _beside(file, item) if key in ("path", "images") else item for key, item in value.items()}
+    return value
+
+
+def _score_by_protocol(own: dict[str, Any]) -> None:
+    """A dataset of the paper is scored as in the paper, unless a metric is named."""
+    data, reward = own.get("data"), own.get("reward", {})
+    name = data.get("protocol") if isinstance(data, dict) else None
+    if not isinstance(name, str) or not isinstance(reward, dict) or "metric" in reward:
+        return
+    from placl.data.protocols import protocol_named
+
+    protocol = protocol_named(name)
+    own["reward"] = {"metric": protocol.metric, **({"alpha": protocol.alpha} if protocol.alpha else {}), **reward}
 
 
 def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from placl import config as configuration
 from placl.config import Reward
-from placl.data.formats.coco import read_coco
+from placl.data.formats.format import Options
+from placl.data.formats.registry import read_source, recognise
 from placl.data.load import load_dataset
 from placl.data.pool import Pool
 from placl.data.splits import take_ids
@@ -80,7 +81,8 @@ def _metric(settings: Reward, metric: str | None, alpha: float | None) -> Reward
 def _on_file(
     model: Model, file: Path, images: Path | None, keypoints: tuple[str, ...] | None, watch: Watch
 ) -> tuple[PseudoLabels, Pool]:
-    instances = read_coco(file, images, keypoints=keypoints)
+    known = "coco" if file.suffix.lower() == ".json" and recognise(file) is None else None  # to say what is wrong
+    instances = read_source(file, known, Options(images=images, keypoints=keypoints))[1].instances
     if not instances.labelled.any():
         raise InputError(f"{file}: no labelled instance: no annotation has a keypoint with v > 0.")
     assert instances.skeleton is not None
@@ -98,7 +100,7 @@ def _on_file(
 
 def _on_own_split(model: Model, run: Path, watch: Watch) -> tuple[PseudoLabels, Pool, str]:
     config, split = read_config(run), read_split(run)
-    if not config.data.labeled or split is None:
+    if not (config.data.labeled or config.data.protocol) or split is None:
         raise InputError(f"{run}: its data are not in files. Name a labelled one: placl evaluate {run} ann.json.")
     ids, name = (split.test, "test") if split.test else (split.val, "validation")
     if not ids:
@@ -107,7 +109,7 @@ def _on_own_split(model: Model, run: Path, watch: Watch) -> tuple[PseudoLabels, 
         watch.say(f"{run}: has no test split. This is its validation split, which the search has seen.")
     dataset = load_dataset(
         config.data,
-        config.model.input_size,
+        config.view,
         workers=config.execute.workers or available_cores(),
         on_progress=lambda done, total: watch.progress("images", done, total, "cropping"),
     )

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -19,7 +20,9 @@ from placl.data.images import UnreadableImageError, decode
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
 from placl.files import write_atomic
-from placl.prediction import Predictions
+
+if TYPE_CHECKING:  # drawing needs no network: whoever only looks at data does not wait for torch
+    from placl.prediction import Predictions
 
 Colour = tuple[int, int, int]  # RGB
 
@@ -28,10 +31,11 @@ BOX, INK, PAPER, FAINT = (150, 150, 150), (230, 230, 230), (24, 26, 30), (150, 1
 WEAK = 0.3  # confidence below which a keypoint is drawn hollow
 PICTURE = 720  # longest side of a single picture, at least
 TILE = 232  # side of an image on a contact sheet
-GAP, CAPTION, FOOTER = 12, 22, 30
+GAP, CAPTION, FOOTER, LEGEND_LINE = 12, 22, 30, 19
 MOST_TILES = 24
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 SUBPIXEL = 4  # bits of a pixel's fraction that OpenCV draws with
+SIDES: tuple[tuple[Colour, str], ...] = ((LEFT, "left"), (RIGHT, "right"), (MIDDLE, "middle"))
 
 
 def keypoint_colours(skeleton: Skeleton) -> list[Colour]:
@@ -53,13 +57,20 @@ def draw(
     boxes: np.ndarray | None = None,  # (N, 4) xywh
     zoom: float = 1.0,
     threshold: float = 0.0,
+    colours: Sequence[Colour] | None = None,
+    weight: float = 1.0,
 ) -> np.ndarray:
-    """The image, enlarged by ``zoom``, with its instances on it. Keypoints below the threshold are left out."""
+    """The image, enlarged by ``zoom``, with its instances on it. Keypoints below the threshold are left out.
+
+    Edges have the colours of the sides, and so have dots unless ``colours`` gives each keypoint its own. Lines and
+    dots are ``weight`` times as strong as usual.
+    """
     height, width = (max(1, round(side * zoom)) for side in image.shape[:2])
     method = cv2.INTER_AREA if zoom < 1 else cv2.INTER_CUBIC
     canvas = np.ascontiguousarray(cv2.resize(image, (width, height), interpolation=method))
-    unit = max(1.0, max(width, height) / 240)  # lines and dots grow with the picture
-    colours = keypoint_colours(skeleton)
+    unit = weight * max(1.0, max(width, height) / 240)  # lines and dots grow with the picture
+    sides = keypoint_colours(skeleton)
+    colours = sides if colours is None else colours
     for number in range(len(keypoints)):
         if boxes is not None and not _fills(boxes[number], image):
             x, y, w, h = boxes[number] * zoom
@@ -69,9 +80,9 @@ def draw(
         shown = confidence[number] >= threshold
         for a, b in skeleton.edges:
             if shown[a] and shown[b]:
-                colour = next((c for c in (colours[a], colours[b]) if c != MIDDLE), MIDDLE)
+                colour = next((c for c in (sides[a], sides[b]) if c != MIDDLE), MIDDLE)
                 cv2.line(canvas, places[a], places[b], colour, max(1, round(unit)), cv2.LINE_AA, SUBPIXEL)
-        for k in np.flatnonzero(shown):
+        for k in np.flatnonzero(shown).tolist():
             _dot(canvas, places[k], colours[k], max(3.0, 2.4 * unit), filled=bool(confidence[number, k] >= WEAK))
     return canvas
 
@@ -113,43 +124,63 @@ def picture(found: Predictions, rows: Sequence[int], skeleton: Skeleton, side: i
     )
 
 
-def contact_sheet(tiles: Sequence[np.ndarray], captions: Sequence[str], footer: str = "") -> np.ndarray:
-    """Tiles in a grid that is a little wider than high, each with a line of text below it."""
+def contact_sheet(
+    tiles: Sequence[np.ndarray],
+    captions: Sequence[str],
+    footer: str = "",
+    *,
+    side: int = TILE,
+    legend: Sequence[tuple[Colour, str]] = SIDES,
+    hollow: str = f"confidence < {WEAK:g}",
+) -> np.ndarray:
+    """Tiles in a grid that is a little wider than high, each with a line of text below it, and a legend."""
     columns = max(1, min(len(tiles), math.ceil(math.sqrt(1.5 * len(tiles)))))
     rows = math.ceil(len(tiles) / columns)
-    step, pitch = TILE + GAP, TILE + CAPTION + GAP
-    sheet = Image.new("RGB", (columns * step + GAP, rows * pitch + GAP + FOOTER), PAPER)
+    step, pitch = side + GAP, side + CAPTION + GAP
+    width = columns * step + GAP
+    words = _legend(legend, [text for text in (hollow and f"hollow: {hollow}", footer) if text], width)
+    extra = LEGEND_LINE * max((line for _, line, _, _ in words), default=0)  # for the lines after the first
+    sheet = Image.new("RGB", (width, rows * pitch + GAP + FOOTER + extra), PAPER)
     pen = ImageDraw.Draw(sheet)
     for number, (tile, caption) in enumerate(zip(tiles, captions, strict=True)):
         left, top = GAP + number % columns * step, GAP + number // columns * pitch
-        height, width = tile.shape[:2]
-        sheet.paste(Image.fromarray(tile), (left + (TILE - width) // 2, top + (TILE - height) // 2))
-        pen.text((left, top + TILE + 4), _shortened(pen, caption, TILE), fill=INK, font=_font(13))
-    _legend(pen, GAP, sheet.height - FOOTER + 6, sheet.width, footer)
+        height, breadth = tile.shape[:2]
+        sheet.paste(Image.fromarray(tile), (left + (side - breadth) // 2, top + (side - height) // 2))
+        pen.text((left, top + side + 4), _shortened(pen, caption, side), fill=INK, font=font(13))
+    for x, line, colour, text in words:
+        y = rows * pitch + GAP + 6 + LEGEND_LINE * line
+        if colour is not None:
+            pen.ellipse((x, y + 3, x + 9, y + 12), fill=colour)
+        pen.text((x + (14 if colour else 4), y), text, fill=FAINT, font=font(12))
     return np.asarray(sheet)
 
 
-def _legend(pen: ImageDraw.ImageDraw, x: float, y: float, width: int, footer: str) -> None:
-    for colour, name in ((LEFT, "left"), (RIGHT, "right"), (MIDDLE, "middle")):
-        pen.ellipse((x, y + 3, x + 9, y + 12), fill=colour)
-        pen.text((x + 14, y), name, fill=FAINT, font=_font(12))
-        x += 24 + pen.textlength(name, font=_font(12))
-    text = f"hollow: confidence < {WEAK:g}" + (f"   {footer}" if footer else "")
-    if x + pen.textlength(text, font=_font(12)) < width:
-        pen.text((x + 4, y), text, fill=FAINT, font=_font(12))
+def _legend(
+    dots: Sequence[tuple[Colour, str]], texts: Sequence[str], width: float
+) -> list[tuple[float, int, Colour | None, str]]:
+    """Dots with names, then texts: x, number of the line, colour and words of each, wrapped to the width."""
+    placed: list[tuple[float, int, Colour | None, str]] = []
+    x, line = float(GAP), 0
+    for colour, text in (*dots, *((None, text) for text in texts)):
+        needs = 24 + font(12).getlength(text)
+        if x > GAP and x + needs - 10 > width - GAP:
+            x, line = float(GAP), line + 1
+        placed.append((x, line, colour, text))
+        x += needs
+    return placed
 
 
 def _shortened(pen: ImageDraw.ImageDraw, text: str, width: float) -> str:
     """The end of a long text: that is where file names differ."""
-    if pen.textlength(text, font=_font(13)) <= width:
+    if pen.textlength(text, font=font(13)) <= width:
         return text
     cuts = range(len(text))
-    first = bisect_left(cuts, True, key=lambda cut: pen.textlength("..." + text[cut:], font=_font(13)) <= width)
+    first = bisect_left(cuts, True, key=lambda cut: pen.textlength("..." + text[cut:], font=font(13)) <= width)
     return "..." + text[first:]
 
 
 @cache
-def _font(size: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
+def font(size: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
     return ImageFont.load_default(size)
 
 
@@ -171,7 +202,7 @@ def save_overlay(found: Predictions, skeleton: Skeleton, path: Path, threshold: 
         captions = [f"{found.names[rows[0]]}  {100 * found.scores[rows].mean():.0f} %" for rows in shown]
         footer = f"{len(shown)} of {len(groups)} images" if len(shown) < len(groups) else ""
         content = contact_sheet(tiles, captions, footer)
-    _write(path, content)
+    write_picture(path, content)
     return [path]
 
 
@@ -184,12 +215,12 @@ def _save_each(
         file, number = folder / f"{name}.png", 2
         while file in written:  # a.jpg and a.png
             file, number = folder / f"{name}_{number}.png", number + 1
-        _write(file, picture(found, rows, skeleton, PICTURE, threshold))
+        write_picture(file, picture(found, rows, skeleton, PICTURE, threshold))
         written[file] = None
     return list(written)
 
 
-def _write(path: Path, image: np.ndarray) -> None:
+def write_picture(path: Path, image: np.ndarray) -> None:
     ok, content = cv2.imencode(path.suffix.lower(), cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
     if not ok:
         raise InputError(f"{path}: the picture cannot be written in that format. Use .png.")

@@ -181,7 +181,7 @@ def read_out(
     instances = instances.with_skeleton(model.skeleton)
     rows_of = _rows_by_image(instances)
     sizes = np.zeros((len(instances.images), 2), np.int64)
-    size = crop_size(model.config.model.input_size, model.config.data.margin)
+    size = crop_size(model.config.view, model.config.data.margin)
     nothing = np.zeros((1, size, size, 3), np.uint8)  # stands in for crops that have been read
     pools, labels, kept, unreadable = [], [], [], {}
     for start in range(0, len(rows_of), IMAGES_AT_ONCE):
@@ -227,10 +227,10 @@ def _rows_by_image(instances: Instances) -> dict[int, np.ndarray]:
 
 def _crops(model: Model, picture: np.ndarray, boxes: np.ndarray, size: int) -> list[np.ndarray]:
     boxes = whole_where_nan(boxes, np.array([picture.shape[1::-1]]))
-    view, context = model.config.model.input_size, model.config.data.context
+    view, context = model.config.view, model.config.data.context
     return [cut(picture, to_image, size) for to_image in crop_maps(boxes, view=view, context=context, size=size)]
 
 
 def _pool(model: Model, instances: Instances, rows: np.ndarray, sizes: np.ndarray, crops: np.ndarray) -> Pool:
-    view, context = model.config.model.input_size, model.config.data.context
+    view, context = model.config.view, model.config.data.context
     return make_pool(instances, rows, sizes, crops, np.arange(len(rows)), view=view, context=context)

@@ -62,6 +62,16 @@ def test_mirroring_twice_is_no_change(order: list[int], pairs: int) -> None:
         (("left_eye", "nose"), ()),
         (("r_eye",), ()),
         (("tail", "trail", "lip", "rip"), ()),
+        (("snout", "leftear", "rightear", "tailbase"), ((1, 2),)),
+        (("leftWing", "rightWing", "ear_left", "ear_right"), ((0, 1), (2, 3))),
+        (("EarL", "EarR", "LPaw", "RPaw"), ((0, 1), (2, 3))),
+        (("wingL", "wingR", "forelegL4", "forelegR4", "forelegL1"), ((0, 1), (2, 3))),
+        (("EarL_top", "EarR_top", "EarL_bot", "EarR_bot"), ((0, 1), (2, 3))),
+        (("front_l_paw", "front_r_paw", "eye.l", "eye.r", "Eye L", "Eye R"), ((0, 1), (2, 3), (4, 5))),
+        (("FL_paw", "FR_paw", "HL_paw", "HR_paw"), ((0, 1), (2, 3))),
+        (("pawLF", "pawRF", "pawLH", "pawRH"), ((0, 1), (2, 3))),
+        (("FL", "FR", "RL", "RR"), ((0, 1), (2, 3))),
+        (("LF", "RF", "LR", "RR"), ((0, 1), (2, 3))),
     ],
 )
 def test_pairs_by_name(names: tuple[str, ...], pairs: tuple[tuple[int, int], ...]) -> None:
@@ -75,3 +85,31 @@ def test_a_name_that_could_pair_twice_pairs_once(names: tuple[str, ...]) -> None
     pairs = flip_pairs_by_name(names)
     assert {(names[a], names[b]) for a, b in pairs} == {("left_l", "right_l"), ("left_r", "right_r")}
     Skeleton(names, flip_pairs=pairs)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("paw1LH_top", "paw2LF_top", "paw3RF_top", "paw4RH_top"),  # the numbers differ too: who knows the scheme?
+        ("LR", "RL", "RR"),  # rear or right?
+        ("l_eye_l", "r_eye_l", "l_eye_r", "r_eye_r"),
+        ("lear", "rear", "Lear", "Rear"),
+        ("earl", "earr"),
+        ("L", "nose"),
+        ("hl", "hrx"),
+        ("wingL1", "wingR2"),
+        ("LEye", "REar"),
+        ("ALL", "ALR"),
+        ("tail_tip", "trail_tip", "lat", "rat"),
+    ],
+)
+def test_a_doubtful_pair_is_none(names: tuple[str, ...]) -> None:
+    assert flip_pairs_by_name(names) == ()
+
+
+@given(st.lists(st.text("lrLReftighEa_1", min_size=1, max_size=10), min_size=1, max_size=12, unique=True))
+def test_pairs_by_name_make_a_skeleton(names: list[str]) -> None:
+    pairs = flip_pairs_by_name(tuple(names))
+    Skeleton(tuple(names), flip_pairs=pairs)
+    for a, b in pairs:
+        assert {"l", "r"} <= set((names[a] + names[b]).lower())

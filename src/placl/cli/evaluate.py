@@ -16,12 +16,12 @@ def evaluate(
     run: options.Run,
     annotations: Annotated[
         Path | None,
-        typer.Argument(metavar="ANN.json", help="COCO keypoint file; default: the run's own test split."),
+        typer.Argument(metavar="LABELS", help="A labelled source of any format; default: the run's own test split."),
     ] = None,
     images: options.Images = None,
     keypoints: options.Keypoints = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", metavar="pck|pck_auc|oks", help="Default: the training's.")
+        str | None, typer.Option("--metric", metavar="pck|pck_auc|pckh|oks", help="Default: the training's.")
     ] = None,
     alpha: Annotated[float | None, typer.Option("--alpha", help="Of PCK@alpha.")] = None,
     quiet: options.Quiet = False,
@@ -30,7 +30,7 @@ def evaluate(
 ) -> None:
     """Score a model on labelled images.
 
-    With a COCO keypoint file, on its instances; without, on the test split that the run set aside.
+    With a COCO keypoint file or another labelled source, on its instances; without, on the test split of the run.
     """
     with open_watch(quiet) as watch:
         from placl.evaluation import examine
@@ -55,7 +55,7 @@ def evaluate(
 
 def _pck_name(run: Path, metric: str, alpha: float | None) -> str:
     """``PCK@0.1``: keypoints are counted by PCK, whatever the metric of the whole is."""
-    if metric.startswith("PCK@"):
+    if metric.startswith(("PCK@", "PCKh@")):
         return metric
     if alpha is None:
         from placl.model import Model

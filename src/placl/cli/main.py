@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from placl.cli.data import app as data
 from placl.cli.demo import demo
 from placl.cli.evaluate import evaluate
 from placl.cli.predict import predict
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 for command in (demo, train, predict, evaluate):
     app.command()(command)
+app.add_typer(data, name="data")
 
 
 def _print_version(wanted: bool) -> None:

@@ -96,4 +96,5 @@ def make_pool(
         image=instances.image_index[kept].astype(np.int64),
         ids=tuple(instances.ids[i] for i in kept),
         view=float(view),
+        head=None if instances.head_length is None else (instances.head_length[kept] / maps[:, 0]).astype(np.float32),
     )

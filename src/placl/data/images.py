@@ -10,11 +10,27 @@ import cv2
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from placl.errors import InputError
+
+ORIENTATION = 0x0112  # the EXIF tag; from 5 on, width and height are exchanged
 ENDINGS = {b"\xff\xd8": b"\xff\xd9", b"\x89PNG": b"IEND"}  # how a whole file of that beginning ends
 
 
 class UnreadableImageError(Exception):
     """The message is the reason, in a few words."""
+
+
+def image_size(path: Path) -> tuple[int, int]:
+    """Width and height as :func:`decode` would have them, from the file's head."""
+    try:
+        with Image.open(path) as image:
+            width, height = image.size
+            # Pillow would decode a whole PNG to look for EXIF data behind its pixels.
+            exif = image.getexif() if image.format != "PNG" or "exif" in image.info else {}
+            turned = exif.get(ORIENTATION, 1) in (5, 6, 7, 8)
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise InputError(f"{path}: cannot be read as an image ({error}). Replace the file.") from error
+    return (height, width) if turned else (width, height)
 
 
 def decode(path: Path) -> np.ndarray:

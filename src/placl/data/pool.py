@@ -35,6 +35,7 @@ class Pool:
     image: np.ndarray  # (N,) int64, a number per image file: instances of one image stay together in a split
     ids: tuple[str, ...]  # unique and stable: file name, '#', annotation id
     view: float  # side of the network's field of view in crop pixels
+    head: np.ndarray | None = None  # (N,) float32, what PCKh divides by, in crop pixels; NaN where unknown
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -49,6 +50,7 @@ class Pool:
             "to_image": (self.to_image.shape, (n, 3)),
             "image": (self.image.shape, (n,)),
             "ids": ((len(self.ids),), (n,)),
+            "head": ((n,) if self.head is None else self.head.shape, (n,)),
         }
         for name, (found, expected) in shapes.items():
             if found != expected:
@@ -82,12 +84,13 @@ class Pool:
             to_image=self.to_image[index],
             image=self.image[index],
             ids=tuple(self.ids[i] for i in index),
+            head=None if self.head is None else self.head[index],
         )
 
     def without_labels(self) -> Pool:
         """The same images with every label gone. This is all that training ever gets of unlabelled instances.
 
-        The length and the area go too: they may come from a box drawn around the keypoints.
+        Lengths and the area go too: they may come from a box drawn around the keypoints.
         """
         return replace(
             self,
@@ -95,6 +98,7 @@ class Pool:
             visibility=np.zeros_like(self.visibility),
             length=np.ones_like(self.length),
             area=np.ones_like(self.area),
+            head=None if self.head is None else np.full_like(self.head, np.nan),
         )
 
     def in_image(self, keypoints: np.ndarray) -> np.ndarray:
@@ -136,4 +140,5 @@ def concatenate(pools: list[Pool]) -> Pool:
         to_image=np.concatenate([p.to_image for p in pools]),
         image=np.concatenate([p.image for p in pools]),
         ids=tuple(i for p in pools for i in p.ids),
+        head=None if first.head is None else np.concatenate([p.head for p in pools if p.head is not None]),
     )

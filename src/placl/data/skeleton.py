@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,21 +55,42 @@ class Skeleton:
         return order
 
 
+# Words of a name: leftEar_l1 is left, Ear, _, l, 1; pawLF is paw, LF.
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+# Front, hind, back, middle, rear, top: beside the side, as in LF and FL.
+_LEFT_WORD = re.compile(r"l|l[fhbmrt]|[fhbmrt]l")
+
+
 def flip_pairs_by_name(keypoints: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
-    """Pairs whose names differ only in left/right, e.g. ``left_eye``/``right_eye``, ``L_paw``/``R_paw``."""
+    """Pairs whose names differ only in left/right: ``left_eye``, ``L_paw``, ``EarL``, ``wingL2``, ``paw_FL``.
+
+    A wrong pair would spoil every mirrored image, so that a letter counts only as a word by itself or in a code such as
+    FL, and a name that could pair in two ways by letters is left alone.
+    """
     index = {name.lower(): i for i, name in enumerate(keypoints)}
     pairs: list[tuple[int, int]] = []
-    paired: set[int] = set()  # left_wing_l could pair with right_wing_l and with left_wing_r: the first way holds
-    for left, right in (("left", "right"), ("l_", "r_"), ("_l", "_r"), ("l-", "r-"), ("-l", "-r")):
-        for name, i in index.items():
-            if left == "left":
-                mirrored = name.replace(left, right)
-            elif left.startswith(("_", "-")):
-                mirrored = name[: -len(left)] + right if name.endswith(left) else name
-            else:
-                mirrored = right + name[len(left) :] if name.startswith(left) else name
-            other = index.get(mirrored, i)
-            if other != i and not {i, other} & paired:
-                pairs.append((i, other))
-                paired |= {i, other}
-    return tuple(sorted(pairs))
+    paired: set[int] = set()
+    for name, i in index.items():
+        other = index.get(name.replace("left", "right"), i)
+        if other != i and not {i, other} & paired:
+            pairs.append((i, other))
+            paired |= {i, other}
+    possible = [
+        (i, index[mirrored])
+        for i, name in enumerate(keypoints)
+        for mirrored in _mirrored_by_letter(name)
+        if mirrored in index and not {i, index[mirrored]} & paired
+    ]
+    ways = Counter(end for pair in possible for end in pair)
+    return tuple(sorted(pairs + [(a, b) for a, b in possible if ways[a] == ways[b] == 1]))
+
+
+def _mirrored_by_letter(name: str) -> set[str]:
+    """The name, in lower case, with an l that stands for left turned into an r; one for each such l."""
+    words = _WORDS.findall(name)
+    found = set()
+    for i, word in enumerate(words):
+        low = word.lower()
+        if _LEFT_WORD.fullmatch(low):
+            found.add("".join([*words[:i], low.replace("l", "r"), *words[i + 1 :]]).lower())
+    return found

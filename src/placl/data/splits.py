@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -45,8 +45,18 @@ class Split:
         return Split(**{name: tuple(ids) for name, ids in content.items()})
 
 
+class Members(Protocol):
+    """What a division goes by: a pool has it."""
+
+    @property
+    def image(self) -> np.ndarray: ...  # (N,) a number per image
+
+    @property
+    def ids(self) -> tuple[str, ...]: ...
+
+
 def draw_split(
-    pool: Pool,
+    pool: Members,
     source: np.ndarray,  # (N,) of "labelled", "unlabelled", "val", "test": the file each instance comes from
     *,
     label_fraction: float,
@@ -79,7 +89,7 @@ def draw_split(
     return Split(ids(labelled), ids(half_1), ids(half_2), ids(val), ids(test))
 
 
-def _shuffled_by_image(pool: Pool, index: np.ndarray, random: np.random.Generator) -> list[int]:
+def _shuffled_by_image(pool: Members, index: np.ndarray, random: np.random.Generator) -> list[int]:
     images: dict[int, list[int]] = {}
     for i in index.astype(int):
         images.setdefault(int(pool.image[i]), []).append(int(i))
@@ -87,14 +97,14 @@ def _shuffled_by_image(pool: Pool, index: np.ndarray, random: np.random.Generato
     return [i for n in random.permutation(len(groups)) for i in groups[int(n)]]
 
 
-def _cut(pool: Pool, index: list[int], count: int) -> tuple[list[int], list[int]]:
+def _cut(pool: Members, index: list[int], count: int) -> tuple[list[int], list[int]]:
     """The first ``count`` instances, and more until an image is complete; and the rest."""
     while 0 < count < len(index) and pool.image[index[count - 1]] == pool.image[index[count]]:
         count += 1
     return index[:count], index[count:]
 
 
-def _halves(pool: Pool, index: list[int]) -> tuple[list[int], list[int]]:
+def _halves(pool: Members, index: list[int]) -> tuple[list[int], list[int]]:
     """Cut between two images, as near to the middle as there is a place, in the middle's second half if in doubt."""
     images = [int(pool.image[i]) for i in index]
     places = [n for n in range(1, len(index)) if images[n - 1] != images[n]] or [len(index)]

@@ -9,15 +9,16 @@ import numpy as np
 
 from placl.config import Reward
 from placl.data.pool import Pool
+from placl.errors import InputError
 from placl.learn.label import PseudoLabels
-from placl.metrics import oks_map, pck, pck_auc
+from placl.metrics import PCK, oks_map, pck, pck_auc, pckh
 
 
 @dataclass(frozen=True)
 class Score:
     value: float  # the chosen metric, in percent
     metric: str  # e.g. "PCK@0.1"
-    per_keypoint: dict[str, float | None]  # PCK by name; None where no instance shows the keypoint
+    per_keypoint: dict[str, float | None]  # PCK (or PCKh) by name; None where no instance shows the keypoint
     mean_error: float  # mean distance over the length that PCK divides by
     instances: int
     keypoints: int  # labelled keypoints that were counted
@@ -27,7 +28,8 @@ class Score:
 
 
 def metric_name(settings: Reward) -> str:
-    return {"pck": f"PCK@{settings.alpha:g}", "pck_auc": "PCK AUC", "oks": "OKS mAP"}[settings.metric]
+    at = f"@{settings.alpha:g}"
+    return {"pck": f"PCK{at}", "pck_auc": "PCK AUC", "pckh": f"PCKh{at}", "oks": "OKS mAP"}[settings.metric]
 
 
 def score(predicted: PseudoLabels, truth: Pool, settings: Reward) -> Score:
@@ -36,6 +38,9 @@ def score(predicted: PseudoLabels, truth: Pool, settings: Reward) -> Score:
     value = result.overall
     if settings.metric == "pck_auc":
         value = pck_auc(*arguments)
+    elif settings.metric == "pckh":
+        result = _by_head(predicted, truth, settings.alpha)
+        value = result.overall
     elif settings.metric == "oks":
         value = oks_map(
             truth.in_image(predicted.keypoints),
@@ -59,3 +64,12 @@ def score(predicted: PseudoLabels, truth: Pool, settings: Reward) -> Score:
         instances=len(truth),
         keypoints=int(counted.sum()),
     )
+
+
+def _by_head(predicted: PseudoLabels, truth: Pool, alpha: float) -> PCK:
+    """As MPII: its pelvis and thorax do not count."""
+    if truth.head is None or np.isnan(truth.head[truth.labelled]).any():
+        raise InputError("reward.metric=pckh: the data have no head sizes. Use reward.metric=pck.")
+    exclude = [name for name in ("pelvis", "thorax") if name in truth.skeleton.keypoints]
+    head = np.where(np.isnan(truth.head), 1, truth.head)  # of instances without a label, which do not count
+    return pckh(predicted.keypoints, truth.keypoints, truth.visibility, head, exclude, alpha, skeleton=truth.skeleton)

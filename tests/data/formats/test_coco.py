@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placl.data.formats.coco import coco_skeleton, read_boxes, read_coco
+from placl.data.formats.coco import FORMAT, coco_skeleton, read_boxes, read_coco
+from placl.data.formats.format import Options
 from placl.data.skeleton import COCO_SIGMAS
 from placl.errors import InputError
 
@@ -113,11 +114,23 @@ def test_keypoints_option_names_what_the_file_does_not(tmp_path: Path) -> None:
     data = bird_file()
     data["categories"][0]["keypoints"] = []
     path = write(tmp_path, data)
-    assert "Pass --keypoints." in refusal(path)
+    nameless = read_coco(path).skeleton
+    assert nameless is not None
+    assert nameless.keypoints == ("keypoint_1", "keypoint_2", "keypoint_3")
+    (note,) = FORMAT.read(path, Options()).notes
+    assert "names no keypoints; the 3 are numbered. Nothing tells left from right: set augment.flip=0." in note
     skeleton = read_coco(path, keypoints=("a", "b", "c")).skeleton
     assert skeleton is not None
     assert skeleton.keypoints == ("a", "b", "c")
     assert skeleton.edges == ()
+
+
+def test_the_key_filename_of_atrw_will_do(tmp_path: Path) -> None:
+    data = bird_file()
+    expected = read_coco(write(tmp_path, data))
+    for image in data["images"]:
+        image["filename"] = image.pop("file_name")
+    assert read_coco(write(tmp_path, data)).ids == expected.ids
 
 
 def test_keypoints_option_keeps_edges_when_it_renames(tmp_path: Path) -> None:
@@ -391,10 +404,18 @@ class TestRealFiles:
         assert instances.visibility.shape == (n, k)
         assert instances.labelled.sum() == labelled
 
-    def test_faces_need_names(self) -> None:
-        path = SHARED / "300w" / "test_300w.json"
-        assert 'category "face" names no keypoints' in refusal(path)
-        assert read_coco(path, keypoints=tuple(f"p{i}" for i in range(68))).visibility.shape == (2, 68)
+    def test_faces_without_names_are_numbered_and_know_their_sides(self) -> None:
+        for name, count, eyes in (("300w", 68, (36, 45)), ("wflw", 98, (96, 97))):
+            instances = read_coco(SHARED / name / f"test_{name}.json")
+            assert instances.skeleton is not None
+            assert len(instances.skeleton) == count
+            assert eyes in instances.skeleton.flip_pairs
+            # Mirroring a face about its middle exchanges the pairs: on the whole, each lands near the other.
+            points = instances.keypoints[0]
+            order = instances.skeleton.flip_order
+            middle = points[:, 0].mean()
+            moved = np.abs(2 * middle - points[order, 0] - points[:, 0]).mean()
+            assert moved < 0.15 * np.ptp(points[:, 0])
 
     def test_animalpose_of_its_authors_is_refused(self) -> None:
         assert '"images" is not a list' in refusal(SHARED / "animalpose" / "keypoints.json")

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from placl.data.formats.coco_writing import write_coco
 from placl.data.formats.common import box_around, load_json, peek_json
+from placl.data.formats.faces import FACE_PAIRS
 from placl.data.formats.format import Format, Found, Options
 from placl.data.instances import Instances, plain_instances
 from placl.data.pool import UNLABELLED, VISIBLE
@@ -23,16 +25,14 @@ from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
 
 Record = dict[str, Any]
+NAMELESS = "keypoint_"  # and a number: what keypoints are called that nobody has named
 
 
-def read_coco(
-    path: Path, images: Path | None = None, *, keypoints: tuple[str, ...] | None = None, draw_boxes: bool = True
-) -> Instances:
+def read_coco(path: Path, images: Path | None = None, *, keypoints: tuple[str, ...] | None = None) -> Instances:
     """Every annotation that is not a crowd. Those without a labelled keypoint are unlabelled instances.
 
     ``images`` is the folder that file names are relative to (default: the json's own). ``keypoints`` renames the
-    keypoints, or names them where the categories do not. If nothing does and nothing is labelled, there is no skeleton.
-    Without ``draw_boxes``, an annotation must have a box: one drawn around keypoints shows where they are.
+    keypoints. Where nothing names them they are numbered; if nothing is labelled either, there is no skeleton.
     """
     records, annotations, categories = _records(path, with_categories=True)
     if keypoints is not None:
@@ -41,13 +41,6 @@ def read_coco(
     labels = _labels(path, annotations, categories, skeleton)  # (N, K, 3)
     visibility = labels[..., 2].astype(np.uint8)
     points = np.where(visibility[..., None] > UNLABELLED, labels[..., :2], 0).astype(np.float32)
-    if not draw_boxes:
-        for annotation in annotations:
-            if annotation.get("bbox") is None:
-                raise InputError(
-                    f'{_name(path, annotation)} has no "bbox", and one drawn around its keypoints would give '
-                    "hidden labels away. Add boxes or set data.label_fraction=1."
-                )
     boxes = _boxes(path, annotations, points, visibility)
     labelled = np.flatnonzero((visibility > UNLABELLED).any(axis=1))
     files, index = _files(path, images, records, annotations, required={annotations[i]["image_id"] for i in labelled})
@@ -61,7 +54,20 @@ def read_coco(
         area=_areas(path, annotations, boxes),
         ids=_ids(path, records, annotations),
         sources=(str(path),) * len(files),
+        classes=tuple(str(categories[annotation["category_id"]].get("name", "")) for annotation in annotations),
+        splits=_splits(files, index, records, annotations),
+        drawn=np.array([a.get("bbox") is None or a.get("bbox_drawn") is True for a in annotations], dtype=bool),
     )
+
+
+def _splits(
+    files: tuple[Path, ...], index: np.ndarray, images: dict[Any, Record], annotations: list[Record]
+) -> tuple[str, ...]:
+    """(M,) what the images say under "split", which goes beyond COCO; empty if none does."""
+    splits = [""] * len(files)
+    for file, annotation in zip(index, annotations, strict=True):
+        splits[file] = str(images[annotation["image_id"]].get("split") or "")
+    return tuple(splits) if any(splits) else ()
 
 
 def read_boxes(path: Path, images: Path) -> Instances:
@@ -118,6 +124,8 @@ def _records(path: Path, *, with_categories: bool) -> tuple[dict[Any, Record], l
                 kind = key.removesuffix("_id")
                 raise InputError(f"{_name(path, annotation)} points to {kind} {_quote(value)}, which the file lacks.")
     for image in images.values():
+        if "filename" in image:  # as ATRW's authors write it
+            image.setdefault("file_name", image["filename"])
         if not isinstance(image.get("file_name"), str):
             raise InputError(f'{path}: image {_quote(image["id"])} has no "file_name".')
     if not annotations:
@@ -158,9 +166,11 @@ def _skeleton(path: Path, annotations: list[Record], categories: dict[Any, Recor
                 f"keypoints: {_quote(names)} against {_quote(other.get('keypoints'))}. Use one file for each."
             )
     if not names:
-        if any(annotation.get("keypoints") for annotation in annotations):
-            raise InputError(f"{path}: category {_quote(first.get('name'))} names no keypoints. Pass --keypoints.")
-        return None
+        count = max((len(a["keypoints"]) for a in annotations if isinstance(a.get("keypoints"), list)), default=0) // 3
+        if not count:
+            return None
+        first = {**first, "keypoints": [f"{NAMELESS}{i + 1}" for i in range(count)]}
+        first.setdefault("flip_pairs", [list(pair) for pair in FACE_PAIRS.get(count, ())])
     try:
         return coco_skeleton(first)
     except InputError as error:
@@ -298,7 +308,16 @@ def _claims(path: Path) -> bool:
 
 
 def _read(path: Path, options: Options) -> Found:
-    return Found(read_coco(path, options.images, keypoints=options.keypoints))
+    instances = read_coco(path, options.images, keypoints=options.keypoints)
+    notes = []
+    skeleton = instances.skeleton
+    if skeleton is not None and skeleton.keypoints[0] == f"{NAMELESS}1":
+        pairs = "" if skeleton.flip_pairs else " Nothing tells left from right: set augment.flip=0."
+        notes.append(f"{path.name}: names no keypoints; the {len(skeleton)} are numbered.{pairs}")
+    without = len(load_json(path)["images"]) - len(instances.images)
+    if without > 0:
+        notes.append(f"{path.name}: {without} images have no annotation and are left out.")
+    return Found(instances, tuple(notes))
 
 
-FORMAT = Format("coco", "COCO keypoints", _claims, _read)
+FORMAT = Format("coco", "COCO keypoints", _claims, _read, write_coco)

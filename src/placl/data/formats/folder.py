@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from placl.data.formats.coco import read_boxes
-from placl.data.formats.format import Format, Found
+from placl.data.formats.common import require_image
+from placl.data.formats.format import Format, Found, Options
 from placl.data.instances import Instances, plain_instances
 from placl.errors import InputError
 
@@ -74,4 +75,30 @@ def _claims(path: Path) -> bool:
     )
 
 
+def read_list(path: Path, options: Options) -> Found:
+    """A text file with the name of an image on each line, relative to the file or to ``options.images``."""
+    try:
+        names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as text ({error}).") from error
+    if not names:
+        raise InputError(f"{path}: names no image. Write one a line.")
+    roots = [options.images or path.parent, path.parent]
+    found = [require_image(roots, name, f"{path}: line {number}") for number, name in enumerate(names, start=1)]
+    images = dict(zip(found, names, strict=True))  # each once
+    n = len(images)
+    boxes, area = np.full((n, 4), np.nan), np.full(n, np.nan, np.float32)
+    notes = () if n == len(names) else (f"{path.name}: {len(names) - n} images are named more than once.",)
+    return Found(plain_instances(tuple(images), tuple(images.values()), np.arange(n), boxes, area), notes)
+
+
+def _claims_list(path: Path) -> bool:
+    if path.suffix.lower() != ".txt" or not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        first = next((line.strip() for line in file if line.strip()), "")
+    return first.lower().endswith(SUFFIXES)
+
+
+LIST = Format("list", "list of image files", _claims_list, read_list)
 FORMAT = Format("images", "plain images", _claims, lambda path, options: Found(read_folder(path)), None)

@@ -42,3 +42,4 @@ class Format:
     claims: Callable[[Path], bool]
     read: Callable[[Path, Options], Found]
     write: Callable[[Instances, Path], list[Path]] | None = None
+    places_images: bool = False  # a dataset that is written brings its images along

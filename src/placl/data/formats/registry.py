@@ -8,7 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
-from placl.data.formats import coco, folder
+from placl.data.formats import (
+    animalpose,
+    coco,
+    cub,
+    cvat,
+    deeplabcut,
+    folder,
+    label_studio,
+    leeds,
+    lightning_pose,
+    mpii,
+    sleap,
+    table,
+    video,
+    yolo,
+)
 from placl.data.formats.format import Format, Found, Options
 from placl.data.instances import Instances, join
 from placl.errors import InputError
@@ -17,10 +32,28 @@ from placl.errors import InputError
 FORMATS: dict[str, Format] = {
     format_.name: format_
     for format_ in (
+        deeplabcut.FORMAT,
+        lightning_pose.FORMAT,
+        sleap.FORMAT,
+        yolo.FORMAT,
+        label_studio.FORMAT,
+        cvat.FORMAT,
+        leeds.LSP,
+        leeds.LSPET,
+        cub.FORMAT,
+        animalpose.FORMAT,
+        mpii.FORMAT,
         coco.FORMAT,
+        table.FORMAT,
+        folder.LIST,
+        video.FORMAT,
         folder.FORMAT,
     )
 }
+
+
+# What a folder is only where no file in it has labels.
+WITHOUT_LABELS = (folder.FORMAT, folder.LIST, video.FORMAT)
 
 
 def format_named(name: str) -> Format:
@@ -45,7 +78,7 @@ def read_source(path: Path, name: str | None = None, options: Options | None = N
     if not path.exists():
         raise InputError(f"{path}: does not exist. Pass a file or folder of a known format.")
     found = recognise(path)
-    if path.is_dir() and (found is None or found is folder.FORMAT):
+    if path.is_dir() and (found is None or found in WITHOUT_LABELS):
         files = annotation_files(path)
         if files:
             return _read_files(path, files, options)
@@ -59,37 +92,38 @@ def annotation_files(path: Path) -> list[tuple[Path, Format]]:
     places = [path, path / "annotations"]
     files = [file for place in places if place.is_dir() for file in sorted(place.iterdir()) if file.is_file()]
     claimed = [(file, recognise(file)) for file in files if not file.name.startswith(".")]
-    return [(file, known) for file, known in claimed if known is not None and known is not folder.FORMAT]
+    return [(file, known) for file, known in claimed if known is not None and known not in WITHOUT_LABELS]
 
 
 def _read_files(path: Path, files: list[tuple[Path, Format]], options: Options) -> tuple[Format, Found]:
-    """The first file that can be read, and those that say more of the same: other instances, one skeleton."""
+    """The first file with labels, and those that say more of the same: other instances, one skeleton."""
     options = options if options.images is not None else replace(options, images=path)
+    read: list[tuple[Path, Format, Found]] = []
     notes: list[str] = []
-    parts: list[Instances] = []
-    chosen: Format | None = None
     failure: InputError | None = None
     for file, known in files:
         try:
-            found = known.read(file, options)
+            read.append((file, known, known.read(file, options)))
         except InputError as error:
             failure = failure or error
             notes.append(f"{file.name}: left out, it cannot be read. {error}")
-            continue
+    if not read:
+        assert failure is not None
+        raise failure
+    read.sort(key=lambda one: not one[2].instances.labelled.any())  # stable: by name among those with labels
+    chosen = read[0][1]
+    parts: list[Instances] = []
+    for file, known, found in read:
         reason = _why_not(parts, found.instances, chosen, known)
         if reason:
             notes.append(f"{file.name}: left out, {reason}. Name the file to read it.")
             continue
-        chosen = chosen or known
         parts.append(found.instances)
         notes += found.notes
-    if chosen is None:
-        assert failure is not None
-        raise failure
     return chosen, Found(join(parts) if len(parts) > 1 else parts[0], tuple(notes))
 
 
-def _why_not(parts: list[Instances], instances: Instances, chosen: Format | None, known: Format) -> str:
+def _why_not(parts: list[Instances], instances: Instances, chosen: Format, known: Format) -> str:
     if not parts:
         return ""
     if known is not chosen:
@@ -97,12 +131,17 @@ def _why_not(parts: list[Instances], instances: Instances, chosen: Format | None
     skeletons = [part.skeleton.keypoints for part in (parts[0], instances) if part.skeleton is not None]
     if len(set(skeletons)) > 1:
         return f"it names {len(skeletons[1])} other keypoints"
-    seen = {(image.resolve(), *box) for part in parts for image, box in _boxes(part)}
-    if any((image.resolve(), *box) in seen for image, box in _boxes(instances)):
+    if set(_marks(parts)) & set(_marks([instances])):
         return "it has instances of the files before"
     return ""
 
 
-def _boxes(instances: Instances) -> list[tuple[Path, tuple[float, ...]]]:
-    boxes = np.nan_to_num(instances.boxes, nan=-1.0)
-    return [(instances.images[i], tuple(map(float, box))) for i, box in zip(instances.image_index, boxes, strict=True)]
+def _marks(parts: list[Instances]) -> list[tuple[str, bytes]]:
+    """What an instance is known by, also in a copy of its image: the file's name, its box and its labels."""
+    return [
+        (part.images[image].name if labelled else str(part.images[image].resolve()), box.tobytes() + points.tobytes())
+        for part in parts
+        for image, labelled, box, points in zip(
+            part.image_index, part.labelled, np.nan_to_num(part.boxes), part.keypoints, strict=True
+        )
+    ]

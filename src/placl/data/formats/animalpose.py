@@ -1,0 +1,148 @@
+"""AnimalPose as its authors publish it: a ``keypoints.json`` that resembles COCO and differs in four ways.
+
+``images`` maps ids to file names, keypoints are nested, boxes are two corners, and a labelled keypoint has v = 1.
+mmpose's conversion is plain COCO and read as such.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placl.data.formats.coco import coco_skeleton
+from placl.data.formats.common import load_json, peek_json, require_image
+from placl.data.formats.format import Format, Found, Options
+from placl.data.formats.leeds import renamed
+from placl.data.instances import Instances
+from placl.data.pool import VISIBLE
+from placl.data.skeleton import Skeleton
+from placl.errors import InputError
+
+Record = dict[str, Any]
+
+
+def read_animalpose(path: Path, options: Options) -> Found:
+    """Every annotation; its class is its category: dog, cat, sheep, horse or cow."""
+    file = path / "keypoints.json" if path.is_dir() else path
+    images, annotations, categories = _records(file)
+    skeleton = _skeleton(file, categories)
+    labels = checked_numbers(file, "annotation", annotations, "keypoints", (len(skeleton), 3))
+    for row, point in np.argwhere(~np.isin(labels[..., 2], (0, 1))):
+        where, name = f"{file}: annotation {row}", skeleton.keypoints[point]
+        raise InputError(f"{where}: keypoint {name} has visibility {labels[row, point, 2]:g}, expected 0 or 1.")
+    labelled = labels[..., 2] == 1
+    boxes = _boxes(file, annotations)
+    files, index = _files(file, options.images or file.parent, images, annotations)
+    names = [images[str(annotation["image_id"])] for annotation in annotations]
+    instances = Instances(
+        skeleton=renamed(skeleton, options.keypoints),
+        images=files,
+        image_index=index,
+        boxes=boxes,
+        # Whole pixels, counted from 0 as far as pictures can tell.
+        keypoints=np.where(labelled[..., None], labels[..., :2], 0).astype(np.float32),
+        visibility=np.where(labelled, VISIBLE, 0).astype(np.uint8),
+        area=(boxes[:, 2] * boxes[:, 3]).astype(np.float32),
+        ids=tuple(f"{name}#{row}" for row, name in enumerate(names)),  # annotations have no id
+        sources=(str(file),) * len(files),
+        classes=tuple(str(categories[annotation["category_id"]]["name"]) for annotation in annotations),
+    )
+    return Found(instances)
+
+
+def _records(file: Path) -> tuple[dict[str, str], list[Record], dict[int, Record]]:
+    """File names by image id (as text), annotations in order and categories by id, all in their places."""
+    data = load_json(file)
+    if not isinstance(data, dict):
+        raise InputError(f"{file}: is not a JSON object. AnimalPose has images, annotations and categories.")
+    images, annotations = data.get("images"), data.get("annotations")
+    if not isinstance(images, dict) or not all(isinstance(name, str) and name for name in images.values()):
+        raise InputError(f'{file}: "images" does not map ids to file names. Is this the authors\' own file?')
+    if not isinstance(annotations, list) or not annotations:
+        raise InputError(f'{file}: "annotations" is missing or empty. Is this the authors\' own file?')
+    categories: dict[int, Record] = {}
+    listed = data.get("categories")
+    for i, category in enumerate(listed if isinstance(listed, list) else []):
+        if not isinstance(category, dict) or type(category.get("id")) is not int or "name" not in category:
+            raise InputError(f"{file}: category {i} is not an object with an integer id and a name.")
+        categories[category["id"]] = category
+    if not categories:
+        raise InputError(f'{file}: "categories" is missing or empty. They name the animals and keypoints.')
+    for row, annotation in enumerate(annotations):
+        if not isinstance(annotation, dict):
+            raise InputError(f"{file}: annotation {row} is not an object.")
+        if type(annotation.get("image_id")) not in (int, str) or str(annotation["image_id"]) not in images:
+            raise InputError(f'{file}: annotation {row} points to an image that "images" lacks.')
+        if type(annotation.get("category_id")) is not int or annotation["category_id"] not in categories:
+            raise InputError(f'{file}: annotation {row} points to a category that "categories" lacks.')
+    return images, annotations, categories
+
+
+def _skeleton(file: Path, categories: dict[int, Record]) -> Skeleton:
+    """All categories have one; its edges are counted from 0."""
+    try:
+        skeletons = [coco_skeleton(category) for category in categories.values()]
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+    if len({skeleton.keypoints for skeleton in skeletons}) > 1:
+        raise InputError(f"{file}: its categories name different keypoints. Give all of them one list.")
+    return skeletons[0]
+
+
+def _boxes(file: Path, annotations: list[Record]) -> np.ndarray:
+    """(N, 4) xywh from two corners."""
+    corners = checked_numbers(file, "annotation", annotations, "bbox", (4,))
+    sizes = corners[:, 2:] - corners[:, :2]
+    for row in np.flatnonzero((sizes <= 0).any(axis=1)):
+        box = annotations[row]["bbox"]
+        raise InputError(f"{file}: annotation {row}: its box {box} (x1, y1, x2, y2) has no size. Fix or remove it.")
+    return np.concatenate([corners[:, :2], sizes], axis=1)
+
+
+def _files(
+    file: Path, root: Path, images: dict[str, str], annotations: list[Record]
+) -> tuple[tuple[Path, ...], np.ndarray]:
+    """The image files that are annotated, each once, and (N,) int64 into them."""
+    used = dict.fromkeys(str(annotation["image_id"]) for annotation in annotations)
+    found = {key: require_image([root], images[key], f"{file}: image {key}") for key in used}
+    position = {place: i for i, place in enumerate(dict.fromkeys(found.values()))}
+    return tuple(position), np.array([position[found[str(a["image_id"])]] for a in annotations], np.int64)
+
+
+def checked_numbers(file: Path, kind: str, records: list[Record], key: str, shape: tuple[int, ...]) -> np.ndarray:
+    """(R, *shape) finite float64: what all records have under a key, or an error that names the first bad record."""
+    values = [record.get(key) for record in records]
+    table = _numbers(values, shape)
+    if table is None:
+        culprit = next(row for row, value in enumerate(values) if _numbers([value], shape) is None)
+        expected = " x ".join(map(str, shape)) + " numbers" if shape else "a number"
+        raise InputError(f'{file}: {kind} {culprit}: "{key}" is not {expected}. Fix or remove it.')
+    for row in np.flatnonzero(~np.isfinite(table).reshape(len(records), -1).all(axis=1)):
+        raise InputError(f'{file}: {kind} {row}: "{key}" holds a number that is not finite. Fix or remove it.')
+    return table
+
+
+def _numbers(values: list[Any], shape: tuple[int, ...]) -> np.ndarray | None:
+    """(R, *shape) float64, or None if some value is not nested lists of numbers (true and "1" are none)."""
+    flat = values
+    for size in shape:
+        if not all(type(value) is list and len(value) == size for value in flat):
+            return None
+        flat = list(chain.from_iterable(flat))
+    if not set(map(type, flat)) <= {int, float}:
+        return None
+    try:
+        return np.array(flat, np.float64).reshape(len(values), *shape)
+    except OverflowError:  # an integer beyond every float
+        return None
+
+
+def _claims(path: Path) -> bool:
+    data = peek_json(path / "keypoints.json" if path.is_dir() else path)
+    return isinstance(data, dict) and isinstance(data.get("images"), dict) and isinstance(data.get("annotations"), list)
+
+
+FORMAT = Format("animalpose", "AnimalPose", _claims, read_animalpose)

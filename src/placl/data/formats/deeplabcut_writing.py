@@ -1,0 +1,83 @@
+"""Instances -> tables of labels in csv, for DeepLabCut and Lightning Pose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import numpy as np
+
+from placl.data.formats.coco_writing import relative_name
+from placl.data.formats.deeplabcut_table import table_text
+from placl.data.instances import Instances
+from placl.data.pool import UNLABELLED
+from placl.errors import InputError
+from placl.files import write_atomic
+
+SCORER = "placl"
+MOST_INDIVIDUALS = 64  # more names than that are no individuals but numbers of annotations
+
+
+def write_tables(
+    instances: Instances, root: Path, files: Mapping[Path, Iterable[int]], *, named: bool = True
+) -> list[Path]:
+    """Write csv files, each with the images of the given numbers, named relative to ``root``.
+
+    Without ``named``, there is one instance to an image, and no individuals.
+    """
+    if instances.skeleton is None:
+        raise InputError(f"{root}: cannot be written, no source names keypoints. Pass --keypoints.")
+    labelled = np.flatnonzero(instances.labelled)
+    individuals, column = individuals_of(instances, labelled) if named else (("",), np.zeros(len(labelled), np.int64))
+    k = len(instances.skeleton)
+    points = np.full((len(instances.images), len(individuals), k, 2), np.nan, np.float32)
+    known = np.where(instances.visibility[..., None] > UNLABELLED, instances.keypoints, np.nan)
+    points[instances.image_index[labelled], column] = known[labelled]
+    for file, images in files.items():
+        chosen = list(images)
+        names = [relative_name(instances.images[i], root) for i in chosen]
+        write_atomic(file, table_text(names, individuals, instances.skeleton.keypoints, points[chosen], SCORER))
+    return list(files)
+
+
+def individuals_of(instances: Instances, labelled: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names of individuals, and (L,) whose column each labelled instance goes to; ("",) with one to an image.
+
+    Names are what stands behind the ids' "#", unless those are numbers that no two images share; then individuals are
+    counted in each image.
+    """
+    images = instances.image_index[labelled].tolist()
+    names = [_owner(instances.ids[i], instances.images[instances.image_index[i]].name) for i in labelled]
+    distinct = tuple(dict.fromkeys(names))
+    numbers = len(distinct) == len(names) and any(name.isdigit() for name in names)
+    clash = len(set(zip(images, names, strict=True))) < len(names)
+    if "" in distinct or len(distinct) > MOST_INDIVIDUALS or numbers or clash:
+        seen: dict[int, int] = {}
+        places = []
+        for image in images:
+            places.append(seen.get(image, 0))
+            seen[image] = places[-1] + 1
+        most = max(seen.values(), default=1)
+        counted = ("",) if most == 1 else tuple(f"individual{i}" for i in range(1, most + 1))
+        return counted, np.array(places, np.int64)
+    ordered = _in_order(images, names) or ("",)
+    return ordered, np.array([ordered.index(name) for name in names], np.int64)
+
+
+def _owner(identity: str, image: str) -> str:
+    """What an id says behind its image's name."""
+    return "" if identity.endswith(image) else identity.rpartition("#")[2] if "#" in identity else ""
+
+
+def _in_order(images: list[int], names: list[str]) -> tuple[str, ...]:
+    """The individuals so that those of every image come in the order they have there, where that can be."""
+    graph: TopologicalSorter[str] = TopologicalSorter()
+    last: dict[int, str] = {}
+    for image, name in zip(images, names, strict=True):
+        graph.add(name, *([last[image]] if image in last else []))
+        last[image] = name
+    try:
+        return tuple(graph.static_order())
+    except CycleError:
+        return tuple(dict.fromkeys(names))

@@ -1,0 +1,131 @@
+"""Recognising what a path holds: folders of several files, names, and what nobody knows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pictures import save
+from placl.data.formats.registry import FORMATS, format_named, read_source
+from placl.data.synthetic import write_animals
+from placl.errors import InputError
+
+
+def change(file: Path, to: Path, **content: Any) -> Path:
+    to.write_text(json.dumps({**json.loads(file.read_text()), **content}))
+    return to
+
+
+def test_a_coco_file_a_folder_and_a_picture(tmp_path: Path) -> None:
+    file = write_animals(tmp_path, 2, seed=1, size=48)
+    assert read_source(file)[0].name == "coco"
+    assert read_source(tmp_path)[0].name == "coco"
+    assert read_source(tmp_path / "images")[0].name == "images"
+    assert read_source(tmp_path / "images" / "000000.jpg")[0].name == "images"
+
+
+def test_files_of_one_kind_are_joined(tmp_path: Path) -> None:
+    file = write_animals(tmp_path, 4, seed=1, size=48)
+    content = json.loads(file.read_text())
+    for name, part in (("train", slice(0, 3)), ("val", slice(3, 4))):
+        change(
+            file, tmp_path / f"{name}.json", annotations=content["annotations"][part], images=content["images"][part]
+        )
+    file.unlink()
+    _, found = read_source(tmp_path)
+    assert len(found.instances) == 4
+    assert found.notes == ()
+
+
+def test_files_that_repeat_or_differ_are_left_out_and_named(tmp_path: Path) -> None:
+    file = write_animals(tmp_path, 2, seed=1, size=48)
+    shutil.copy(file, tmp_path / "copy.json")
+    (tmp_path / "damaged.json").write_text('{"images": [], "annotations": [{}]}')
+    _, found = read_source(tmp_path)
+    assert len(found.instances) == 2
+    assert [note.partition(":")[0] for note in found.notes] == ["damaged.json", "copy.json"]
+    assert "it cannot be read" in found.notes[0]
+    assert "it has instances of the files before" in found.notes[1]
+
+
+def test_a_folder_whose_only_file_is_damaged_says_why(tmp_path: Path) -> None:
+    (tmp_path / "damaged.json").write_text('{"images": [], "annotations": [{}]}')
+    with pytest.raises(InputError, match=r'damaged\.json: "categories" is missing\.'):
+        read_source(tmp_path)
+
+
+def test_a_list_of_files(tmp_path: Path) -> None:
+    save(tmp_path / "a.png")
+    save(tmp_path / "b.png")
+    (tmp_path / "list.txt").write_text("b.png\n\na.png\nb.png\n")
+    known, found = read_source(tmp_path / "list.txt")
+    assert known.name == "list"
+    assert [image.name for image in found.instances.images] == ["b.png", "a.png"]
+    assert found.notes == ("list.txt: 1 images are named more than once.",)
+    (tmp_path / "list.txt").write_text("a.png\nc.png\n")
+    with pytest.raises(InputError, match=r'list\.txt: line 2: image "c\.png" does not exist'):
+        read_source(tmp_path / "list.txt")
+
+
+def test_what_nobody_knows(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("hello")
+    with pytest.raises(InputError, match=r"notes\.md: its format is not known\. Name it with --format: "):
+        read_source(tmp_path / "notes.md")
+    with pytest.raises(InputError, match="nowhere: does not exist"):
+        read_source(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r'format "deeplabcat" is unknown\. Did you mean "deeplabcut"\?'):
+        format_named("deeplabcat")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_format_claims_or_trips_over_what_is_not_its_own(name: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    odd = {
+        "a.json": b"{",
+        "b.json": b"[]",
+        "c.csv": b"",
+        "d.mat": b"MATLAB",
+        "e.xml": b"<a>",
+        "f.slp": b"",
+        "g.h5": b"\x89",
+    }
+    for file, content in odd.items():
+        (tmp_path / file).write_bytes(content)
+    for path in (tmp_path / "nowhere", tmp_path / "empty", *(tmp_path / file for file in odd)):
+        claimed = FORMATS[name].claims(path)
+        assert not claimed or path.suffix in (".slp",), path
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize(
+    ("folder", "name", "images", "labelled"),
+    [
+        ("300w", "coco", 2, 2),
+        ("animalpose", "animalpose", 40, 71),
+        ("animalpose_mmpose", "coco", 2, 2),
+        ("ap10k", "coco", 2, 2),
+        ("atrw", "coco", 2, 2),
+        ("coco", "coco", 4, 12),
+        ("crowdpose", "coco", 2, 4),
+        ("cub", "cub", 42, 42),
+        ("dlc_openfield", "deeplabcut", 40, 40),
+        ("freihand", "coco", 8, 8),
+        ("lightning_pose", "lightning_pose", 93, 90),
+        ("lsp", "lsp", 40, 40),
+        ("lspet", "lspet", 40, 40),
+        ("mpii", "mpii", 5, 5),
+        ("sleap", "sleap", 1, 2),
+        ("wflw", "coco", 2, 4),
+    ],
+)
+def test_every_real_sample_is_recognised(
+    shared: Path, folder: str, name: str, images: int, labelled: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACL_CACHE", str(tmp_path))
+    known, found = read_source(shared / "formats" / folder)
+    assert known.name == name
+    assert (len(found.instances.images), int(found.instances.labelled.sum())) == (images, labelled)

@@ -1,0 +1,72 @@
+"""Dividing a dataset into files: the parts, that none leaks, and that a training takes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from placl import config as configuration
+from placl.data.dividing import divide, without_labels
+from placl.data.formats.coco import read_coco
+from placl.data.load import load_dataset
+from placl.data.synthetic import write_animals
+from placl.errors import InputError
+
+
+@pytest.fixture
+def animals_file(tmp_path: Path) -> Path:
+    return write_animals(tmp_path / "animals", 20, seed=3, size=48)
+
+
+def test_parts_are_disjoint_and_whole(animals_file: Path, tmp_path: Path) -> None:
+    done = divide(animals_file, tmp_path / "parts", label_fraction=0.25, val_fraction=0.2, test_fraction=0.1, seed=1)
+    assert done.counts == {"labelled": 4, "unlabelled": 10, "val": 4, "test": 2}
+    images = [{image["file_name"] for image in json.loads(file.read_text())["images"]} for file in done.files]
+    assert sum(map(len, images)) == len(set().union(*images)) == 20
+
+
+def test_the_unlabelled_file_has_no_label(animals_file: Path, tmp_path: Path) -> None:
+    divide(animals_file, tmp_path / "parts", label_fraction=0.25)
+    text = (tmp_path / "parts" / "unlabeled.json").read_text()
+    assert all(not annotation["keypoints"] for annotation in json.loads(text)["annotations"])
+
+
+def test_a_training_takes_the_dataset_file(animals_file: Path, tmp_path: Path) -> None:
+    done = divide(animals_file, tmp_path / "parts", label_fraction=0.25, test_fraction=0.1)
+    config = configuration.load(None, {"data": str(done.dataset), "data.cache": str(tmp_path / "cache")})
+    dataset = load_dataset(config.data, 32)
+    found = {role: int((dataset.source == role).sum()) for role in ("labelled", "unlabelled", "val", "test")}
+    assert found == done.counts
+    assert not dataset.pool.visibility[dataset.source == "unlabelled"].any()
+
+
+def test_the_same_seed_divides_alike(animals_file: Path, tmp_path: Path) -> None:
+    texts = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        divide(animals_file, tmp_path / name, label_fraction=0.5, seed=seed)
+        texts.append((tmp_path / name / "labeled.json").read_text())
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_boxes_around_keypoints_go_with_the_labels(animals_file: Path) -> None:
+    content = json.loads(animals_file.read_text())
+    for annotation in content["annotations"]:
+        del annotation["bbox"]
+    animals_file.write_text(json.dumps(content))
+    instances = read_coco(animals_file)
+    assert instances.drawn is not None
+    assert instances.drawn.all()
+    plain = without_labels(instances)
+    assert np.isnan(plain.boxes).all()
+    assert plain.skeleton is None
+    assert plain.drawn is None
+
+
+@pytest.mark.parametrize(("changes", "words"), [({"label_fraction": 0}, "has to stay labelled"), ({}, "is a file")])
+def test_what_cannot_be_divided(animals_file: Path, tmp_path: Path, changes: dict[str, float], words: str) -> None:
+    out = tmp_path / "parts" if changes else animals_file
+    with pytest.raises(InputError, match=words):
+        divide(animals_file, out, **changes)

@@ -1,0 +1,108 @@
+"""Importing: where images and labels end up, what is left alone, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pictures import picture, save
+from placl import config as configuration
+from placl.data.formats.coco import read_coco
+from placl.data.importing import default_folder, import_source
+from placl.data.load import load_dataset
+from placl.data.synthetic import write_animals
+from placl.errors import InputError
+
+
+@pytest.fixture
+def animals_file(tmp_path: Path) -> Path:
+    return write_animals(tmp_path / "animals", 4, seed=3, size=48)
+
+
+def tree(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_coco_json_beside_the_images(animals_file: Path, tmp_path: Path) -> None:
+    before = {name: (tmp_path / "animals" / name).stat().st_mtime_ns for name in tree(tmp_path / "animals")}
+    done = import_source(animals_file.parent, tmp_path / "mine")
+    assert tree(tmp_path / "mine") == ["annotations.json", *(f"images/{i:06d}.jpg" for i in range(4))]
+    first, again = read_coco(animals_file), read_coco(tmp_path / "mine" / "annotations.json")
+    np.testing.assert_array_equal(first.keypoints, again.keypoints)
+    np.testing.assert_array_equal(first.boxes, again.boxes)
+    assert done.format == "coco"
+    assert all(image.is_relative_to(tmp_path / "mine") for image in again.images)
+    assert {name: (tmp_path / "animals" / name).stat().st_mtime_ns for name in tree(tmp_path / "animals")} == before
+
+
+def test_images_are_copied_where_links_are_not_possible(
+    animals_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    import_source(animals_file, tmp_path / "mine")
+    one, other = tmp_path / "animals" / "images" / "000000.jpg", tmp_path / "mine" / "images" / "000000.jpg"
+    assert not other.samefile(one)
+    assert other.read_bytes() == one.read_bytes()
+
+
+def test_folders_with_the_same_names_stay_apart(tmp_path: Path) -> None:
+    for part in ("a", "b"):
+        (tmp_path / "photos" / part).mkdir(parents=True)
+        save(tmp_path / "photos" / part / "1.png", picture(seed=ord(part)))
+    import_source(tmp_path / "photos", tmp_path / "mine")
+    assert tree(tmp_path / "mine") == ["annotations.json", "images/a/1.png", "images/b/1.png"]
+
+
+def test_the_folder_has_the_sources_name_unless_it_is_the_source(
+    animals_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path / "animals" / "images")
+    assert default_folder(animals_file) == Path("annotations")
+    monkeypatch.chdir(tmp_path)
+    assert default_folder(animals_file.parent) == Path("animals_placl")
+
+
+def test_what_is_there_is_not_overwritten(animals_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "annotations.json").write_text("precious")
+    with pytest.raises(
+        InputError, match=r"mine: is there already\. Name another folder with --out, or pass --overwrite"
+    ):
+        import_source(animals_file, tmp_path / "mine")
+    assert (tmp_path / "mine" / "annotations.json").read_text() == "precious"
+    import_source(animals_file, tmp_path / "mine", overwrite=True)
+    assert len(json.loads((tmp_path / "mine" / "annotations.json").read_text())["annotations"]) == 4
+
+
+@pytest.mark.parametrize("to", ["mpii", "images"])
+def test_what_cannot_be_written(animals_file: Path, tmp_path: Path, to: str) -> None:
+    with pytest.raises(InputError, match=f"format {to} can be read and not written"):
+        import_source(animals_file, tmp_path / "mine", to=to)
+
+
+@pytest.mark.parametrize("to", ["deeplabcut", "sleap", "yolo", "csv"])
+def test_other_tools_files_read_back(animals_file: Path, tmp_path: Path, to: str) -> None:
+    import_source(animals_file, tmp_path / "theirs", to=to)
+    back = import_source(tmp_path / "theirs", tmp_path / "ours").instances
+    first = read_coco(animals_file)
+    order = np.argsort([image.name for image in back.images])[np.argsort(np.argsort([i.name for i in first.images]))]
+    rows = [int(np.flatnonzero(back.image_index == i)[0]) for i in order]
+    seen = first.visibility > 0
+    np.testing.assert_allclose(back.keypoints[rows][seen], first.keypoints[seen], atol=1e-3)
+
+
+def test_a_training_takes_an_imported_protocol(cub_folder: Path, tmp_path: Path) -> None:
+    done = import_source(cub_folder, tmp_path / "mine", protocol="cub")
+    assert any("the paper has 5,864" in note for note in done.notes)
+    config = configuration.load(
+        None, {"data": str(tmp_path / "mine" / "placl.yaml"), "data.cache": str(tmp_path / "c")}
+    )
+    dataset = load_dataset(config.data, 32)
+    assert [int((dataset.source == role).sum()) for role in ("labelled", "val", "test")] == [2, 1, 1]

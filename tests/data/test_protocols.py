@@ -1,0 +1,196 @@
+"""The paper's datasets: who trains, validates and tests, and what is said where counts differ."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+
+from pictures import picture, save
+from placl import config as configuration
+from placl.data.load import load_dataset
+from placl.data.protocols import PROTOCOLS, protocol_named, read_protocol
+from placl.errors import InputError
+
+
+def sizes(roles: list[tuple[str, Any]]) -> dict[str, int]:
+    return {role: len(part.images) for role, part in roles}
+
+
+def test_counts_and_metrics_are_the_papers() -> None:
+    # Section 4.1, word for word: "10,000 images ... for training and 2,000 images ... for validation and testing", ...
+    counts = {name: tuple(protocol.counts.values()) for name, protocol in PROTOCOLS.items()}
+    assert counts["lspet"] == (10_000, 1_000, 1_000)
+    assert counts["mpii"] == (10_000, 3_311)
+    assert counts["cub"] == (5_864, 2_958, 2_966)
+    assert counts["atrw"] == (3_610, 516, 1_033)
+    assert counts["animalpose"] == (2_798, 810, 1_000)
+    assert counts["coco"] == (500,)
+    scored = {name: (protocol.metric, protocol.alpha) for name, protocol in PROTOCOLS.items()}
+    assert [scored[name] for name in ("lspet", "cub", "atrw")] == [("pck", 0.1)] * 3
+    assert scored["mpii"] == scored["mpii_full"] == ("pckh", 0.5)
+    assert scored["coco"] == scored["animalpose"] == ("oks", None)
+
+
+@pytest.mark.realdata
+def test_the_papers_text_has_these_counts(shared: Path) -> None:
+    (text,) = (file.read_text(errors="replace") for file in (shared / "paper").glob("*.txt"))
+    for name in ("cub", "atrw", "animalpose", "mpii"):
+        for count in PROTOCOLS[name].counts.values():
+            assert f"{count:,}" in text or str(count) in text, (name, count)
+
+
+def test_birds_are_divided_by_species(cub_folder: Path) -> None:
+    roles, notes = read_protocol("cub", cub_folder)
+    found = {role: sorted(part.classes) for role, part in roles}
+    assert found == {"labelled": ["001.Wren", "100.Owl"], "val": ["101.Gull"], "test": ["200.Kite"]}
+    assert notes[-3:] == [
+        "cub: 2 labelled images, the paper has 5,864.",
+        "cub: 1 val images, the paper has 2,958.",
+        "cub: 1 test images, the paper has 2,966.",
+    ]
+
+
+def test_people_of_lspet_train_and_those_of_lsp_validate_and_test(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    extended = np.concatenate([random.uniform(1, 40, (14, 2, 10_000)), np.ones((14, 1, 10_000))], axis=1)
+    original = np.concatenate([random.uniform(1, 40, (2, 14, 2_000)), np.zeros((1, 14, 2_000))])
+    for name, joints, images in (
+        ("lspet", extended, ("im00001.jpg", "im10000.jpg")),
+        ("lsp", original, ("im0001.jpg", "im1000.jpg", "im1001.jpg")),
+    ):
+        (tmp_path / name / "images").mkdir(parents=True)
+        scipy.io.savemat(tmp_path / name / "joints.mat", {"joints": joints})
+        for image in images:
+            save(tmp_path / name / "images" / image, picture())
+    roles, _ = read_protocol("lspet", tmp_path)
+    assert sizes(roles) == {"labelled": 2, "val": 2, "test": 1}
+    # No box but those around keypoints: the protocol uses them also where labels are hidden, as everybody does.
+    config = configuration.load(
+        None,
+        {
+            "data.protocol": "lspet",
+            "data.root": str(tmp_path),
+            "data.label_fraction": 0.5,
+            "data.cache": str(tmp_path / "c"),
+        },
+    )
+    assert len(load_dataset(config.data, 32).pool) == 5
+
+
+def mpii_file(file: Path, images: list[str], start: int) -> None:
+    people = []
+    for number, image in enumerate(images, start=start):
+        save(file.parents[1] / "images" / image, picture(seed=number))
+        joints = [[float(5 + j), float(number + j)] for j in range(16)]
+        people.append({"image": image, "joints": joints, "joints_vis": [1] * 16, "scale": 0.2, "center": [30.0, 20.0]})
+    file.write_text(json.dumps(people))
+
+
+def test_mpii_holds_validation_images_out(tmp_path: Path) -> None:
+    for folder in ("annot", "images"):
+        (tmp_path / folder).mkdir()
+    mpii_file(tmp_path / "annot" / "train.json", [f"{i}.jpg" for i in range(8)], 0)
+    mpii_file(tmp_path / "annot" / "valid.json", ["100.jpg", "101.jpg"], 100)
+    roles, notes = read_protocol("mpii", tmp_path)
+    assert sizes(roles) == {"labelled": 6, "val": 2, "test": 2}
+    assert any("no head sizes" in note for note in notes)
+    again, _ = read_protocol("mpii", tmp_path)
+    assert [part.ids for _, part in again] == [part.ids for _, part in roles]  # drawn by a fixed seed
+
+
+def coco_file(file: Path, names: list[str], key: str = "file_name") -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    category = {"id": 1, "name": "tiger", "keypoints": ["nose", "tail"], "skeleton": []}
+    content = {
+        "images": [{"id": i, key: name} for i, name in enumerate(names)],
+        "annotations": [
+            {"id": i, "image_id": i, "category_id": 1, "bbox": [1, 1, 30, 30], "keypoints": [5, 5, 2, 9, 9, 1]}
+            for i in range(len(names))
+        ],
+        "categories": [category],
+    }
+    file.write_text(json.dumps(content))
+
+
+def test_tigers_are_read_under_their_authors_names(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    for part, names in (("train", ["1.jpg", "2.jpg"]), ("val", ["3.jpg"]), ("test", ["4.jpg"])):
+        for name in names:
+            save(tmp_path / "images" / name)
+        coco_file(tmp_path / f"keypoint_{part}.json", names, key="filename")
+    assert sizes(read_protocol("atrw", tmp_path)[0]) == {"labelled": 2, "val": 1, "test": 1}
+
+
+def test_coco_holds_images_out(tmp_path: Path) -> None:
+    for part, names in (("train2017", [f"{i}.jpg" for i in range(6)]), ("val2017", ["9.jpg"])):
+        (tmp_path / part).mkdir()
+        for name in names:
+            save(tmp_path / part / name)
+        coco_file(tmp_path / "annotations" / f"person_keypoints_{part}.json", names)
+    assert sizes(read_protocol("coco", tmp_path)[0]) == {"labelled": 3, "val": 3, "test": 1}
+
+
+def animalpose_folder(root: Path, count: int = 46) -> Path:
+    (root / "images").mkdir(parents=True)
+    names = [f"{i}.jpg" for i in range(count)]
+    for name in names:
+        save(root / "images" / name)
+    category = {"keypoints": [f"k{i}" for i in range(20)], "skeleton": [[0, 1]]}
+    classes = ("dog", "cat", "sheep", "horse", "cow")
+    content = {
+        "images": {str(i): name for i, name in enumerate(names)},
+        "annotations": [
+            {
+                "image_id": i,
+                "bbox": [1, 1, 30, 30],
+                "keypoints": [[5, 5, 1]] * 20,
+                "num_keypoints": 20,
+                "category_id": i % 5 + 1,
+            }
+            for i in range(count)
+        ],
+        "categories": [{"id": i, "name": name, **category} for i, name in enumerate(classes, start=1)],
+    }
+    (root / "keypoints.json").write_text(json.dumps(content))
+    return root
+
+
+def test_animals_are_drawn_in_the_papers_proportions(tmp_path: Path) -> None:
+    roles, _ = read_protocol("animalpose", animalpose_folder(tmp_path))
+    assert sizes(roles) == {"labelled": 28, "val": 8, "test": 10}
+    images = [image for _, part in roles for image in part.images]
+    assert len(set(images)) == 46
+
+
+def test_the_target_animal_has_no_label_and_is_the_test(tmp_path: Path) -> None:
+    roles, _ = read_protocol("animalpose_to_cat", animalpose_folder(tmp_path))
+    classes = {role: set(part.classes) for role, part in roles}
+    assert classes["unlabelled"] == classes["test"] == {"cat"}
+    assert classes["labelled"] == {"dog", "sheep", "horse", "cow"}
+    assert "cat" not in classes["val"]
+
+
+def test_a_protocol_brings_its_metric(tmp_path: Path) -> None:
+    def metric(**overrides: object) -> tuple[str, float]:
+        reward = configuration.load(None, {"data.protocol": "mpii", "data.root": str(tmp_path), **overrides}).reward
+        return reward.metric, reward.alpha
+
+    assert metric() == ("pckh", 0.5)
+    assert metric(**{"reward.metric": "pck"})[0] == "pck"
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r'protocol "cab" is unknown\. Did you mean "cub"\?'):
+        protocol_named("cab")
+    with pytest.raises(InputError, match=r"data\.protocol=cub: name the folder of CUB-200-2011 with data\.root\."):
+        read_protocol("cub", None)
+    with pytest.raises(InputError, match="is not a folder"):
+        read_protocol("cub", tmp_path / "nowhere")
+    for name in ("lspet", "mpii", "coco", "atrw"):
+        with pytest.raises(InputError, match="holds no"):
+            read_protocol(name, tmp_path)
