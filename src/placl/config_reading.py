@@ -19,7 +19,6 @@ from pydantic_core import ErrorDetails
 from placl.config import PRESETS, Config, Data
 from placl.errors import InputError
 
-
 PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "cache"}  # keys of the data section
 
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placl.data.formats.format import Format, Options
-from placl.data.formats.leeds import LSP, LSPET, SKELETON, load_mat, mat_shapes
+from placl.data.formats.leeds import LSP, LSPET, SKELETON
+from placl.data.formats.matlab import load_mat, mat_shapes
 from placl.errors import InputError
 
 X, Y, FLAG = 0, 1, 2

@@ -6,16 +6,14 @@ mmpose's conversion is plain COCO and read as such.
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from placl.data.formats.coco import coco_skeleton
-from placl.data.formats.common import load_json, peek_json, require_image
+from placl.data.formats.common import checked_numbers, load_json, peek_json, renamed, require_image
 from placl.data.formats.format import Format, Found, Options
-from placl.data.formats.leeds import renamed
 from placl.data.instances import Instances
 from placl.data.pool import VISIBLE
 from placl.data.skeleton import Skeleton
@@ -110,34 +108,6 @@ def _files(
     found = {key: require_image([root], images[key], f"{file}: image {key}") for key in used}
     position = {place: i for i, place in enumerate(dict.fromkeys(found.values()))}
     return tuple(position), np.array([position[found[str(a["image_id"])]] for a in annotations], np.int64)
-
-
-def checked_numbers(file: Path, kind: str, records: list[Record], key: str, shape: tuple[int, ...]) -> np.ndarray:
-    """(R, *shape) finite float64: what all records have under a key, or an error that names the first bad record."""
-    values = [record.get(key) for record in records]
-    table = _numbers(values, shape)
-    if table is None:
-        culprit = next(row for row, value in enumerate(values) if _numbers([value], shape) is None)
-        expected = " x ".join(map(str, shape)) + " numbers" if shape else "a number"
-        raise InputError(f'{file}: {kind} {culprit}: "{key}" is not {expected}. Fix or remove it.')
-    for row in np.flatnonzero(~np.isfinite(table).reshape(len(records), -1).all(axis=1)):
-        raise InputError(f'{file}: {kind} {row}: "{key}" holds a number that is not finite. Fix or remove it.')
-    return table
-
-
-def _numbers(values: list[Any], shape: tuple[int, ...]) -> np.ndarray | None:
-    """(R, *shape) float64, or None if some value is not nested lists of numbers (true and "1" are none)."""
-    flat = values
-    for size in shape:
-        if not all(type(value) is list and len(value) == size for value in flat):
-            return None
-        flat = list(chain.from_iterable(flat))
-    if not set(map(type, flat)) <= {int, float}:
-        return None
-    try:
-        return np.array(flat, np.float64).reshape(len(values), *shape)
-    except OverflowError:  # an integer beyond every float
-        return None
 
 
 def _claims(path: Path) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from placl.data.pool import UNLABELLED
+from placl.data.skeleton import Skeleton
 from placl.errors import InputError
 
 
@@ -81,8 +84,68 @@ def boxes_where_none_are(
     n = len(image_index)
     boxes, drawn = np.full((n, 4), np.nan), np.zeros(n, bool)
     if n and np.unique(image_index, return_counts=True)[1].max() > 1:
-        for i in range(n):
-            known = keypoints[i][visibility[i] > UNLABELLED]
-            if len(np.unique(known, axis=0)) > 1:
-                boxes[i], drawn[i] = box_around(known), True
+        boxes, drawn = drawn_boxes(keypoints, visibility)
     return boxes, (boxes[:, 2] * boxes[:, 3]).astype(np.float32), drawn
+
+
+def drawn_boxes(points: np.ndarray, visibility: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N, 4) boxes around labelled keypoints and which are drawn (N,); fewer than two keypoints: the whole image."""
+    known = (visibility > UNLABELLED)[..., None]  # (N, K, 1)
+    low = np.where(known, points, np.inf).min(axis=1, initial=np.inf).astype(np.float64)
+    high = np.where(known, points, -np.inf).max(axis=1, initial=-np.inf).astype(np.float64)
+    drawn = np.asarray((high > low).any(axis=1))  # two different ones differ somewhere
+    boxes = np.full((len(points), 4), np.nan)
+    boxes[drawn] = np.concatenate([low, high - low + 1], axis=1)[drawn]  # whole pixels, as in box_around
+    return boxes, drawn
+
+
+def missing_note(file: Path, total: int, present: int, example: str, root: Path) -> tuple[str, ...]:
+    """People keep parts of a dataset beside its one annotation file: that is worth a line, but not a refusal."""
+    if not present:
+        raise InputError(
+            f'{file}: none of its {total:,} images, such as "{example}", is under {root}. Pass --images DIR.'
+        )
+    missing = total - present
+    return (f"{file}: {missing:,} of {total:,} images are missing and left out.",) if missing else ()
+
+
+def renamed(skeleton: Skeleton, names: tuple[str, ...] | None) -> Skeleton:
+    """The skeleton with other keypoint names, if a person gave some."""
+    if names is None:
+        return skeleton
+    if len(names) != len(skeleton):
+        raise InputError(f"--keypoints names {len(names)} keypoints, the dataset has {len(skeleton)}. Name them all.")
+    try:
+        return replace(skeleton, keypoints=names)
+    except ValueError as error:
+        raise InputError(f"--keypoints: {error}. Name each once.") from error
+
+
+def checked_numbers(
+    file: Path, kind: str, records: list[dict[str, Any]], key: str, shape: tuple[int, ...]
+) -> np.ndarray:
+    """(R, *shape) finite float64: what all records have under a key, or an error that names the first bad record."""
+    values = [record.get(key) for record in records]
+    table = _numbers(values, shape)
+    if table is None:
+        culprit = next(row for row, value in enumerate(values) if _numbers([value], shape) is None)
+        expected = " x ".join(map(str, shape)) + " numbers" if shape else "a number"
+        raise InputError(f'{file}: {kind} {culprit}: "{key}" is not {expected}. Fix or remove it.')
+    for row in np.flatnonzero(~np.isfinite(table).reshape(len(records), -1).all(axis=1)):
+        raise InputError(f'{file}: {kind} {row}: "{key}" holds a number that is not finite. Fix or remove it.')
+    return table
+
+
+def _numbers(values: list[Any], shape: tuple[int, ...]) -> np.ndarray | None:
+    """(R, *shape) float64, or None if some value is not nested lists of numbers (true and "1" are none)."""
+    flat = values
+    for size in shape:
+        if not all(type(value) is list and len(value) == size for value in flat):
+            return None
+        flat = list(chain.from_iterable(flat))
+    if not set(map(type, flat)) <= {int, float}:
+        return None
+    try:
+        return np.array(flat, np.float64).reshape(len(values), *shape)
+    except OverflowError:  # an integer beyond every float
+        return None

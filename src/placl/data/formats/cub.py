@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from placl.data.formats.common import require_image
+from placl.data.formats.common import renamed, require_image
 from placl.data.formats.format import Format, Found, Options
-from placl.data.formats.leeds import renamed
 from placl.data.instances import Instances
 from placl.data.pool import VISIBLE
 from placl.data.skeleton import Skeleton, flip_pairs_by_name

@@ -5,14 +5,14 @@ The two files look alike and mean different things. Only the shape of the array 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from placl.data.formats.common import box_around, find_image
+from placl.data.formats.common import drawn_boxes, find_image, missing_note, renamed
 from placl.data.formats.format import Format, Found, Options
+from placl.data.formats.matlab import load_mat, mat_shapes
 from placl.data.instances import Instances
 from placl.data.pool import OCCLUDED, UNLABELLED, VISIBLE
 from placl.data.skeleton import Skeleton, flip_pairs_by_name
@@ -106,72 +106,6 @@ def _joints(file: Path, edition: Edition) -> np.ndarray:
 
 def _where(file: Path, edition: Edition, row: int, joint: int) -> str:
     return f"{file}: {NAMES[joint]} of {edition.image.format(row + 1)}"
-
-
-def drawn_boxes(points: np.ndarray, visibility: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N, 4) boxes around labelled keypoints and which are drawn (N,); fewer than two keypoints: the whole image."""
-    boxes, drawn = np.full((len(points), 4), np.nan), np.zeros(len(points), bool)
-    for i, labelled in enumerate(visibility > UNLABELLED):
-        if len(np.unique(points[i][labelled], axis=0)) > 1:
-            boxes[i], drawn[i] = box_around(points[i][labelled]), True
-    return boxes, drawn
-
-
-def missing_note(file: Path, total: int, present: int, example: str, root: Path) -> tuple[str, ...]:
-    """People keep parts of a dataset beside its one annotation file: that is worth a line, but not a refusal."""
-    if not present:
-        raise InputError(
-            f'{file}: none of its {total:,} images, such as "{example}", is under {root}. Pass --images DIR.'
-        )
-    missing = total - present
-    return (f"{file}: {missing:,} of {total:,} images are missing and left out.",) if missing else ()
-
-
-def renamed(skeleton: Skeleton, names: tuple[str, ...] | None) -> Skeleton:
-    """The skeleton with other keypoint names, if a person gave some."""
-    if names is None:
-        return skeleton
-    if len(names) != len(skeleton):
-        raise InputError(f"--keypoints names {len(names)} keypoints, the dataset has {len(skeleton)}. Name them all.")
-    try:
-        return replace(skeleton, keypoints=names)
-    except ValueError as error:
-        raise InputError(f"--keypoints: {error}. Name each once.") from error
-
-
-def load_mat(file: Path, name: str) -> Any:
-    """A variable of a MATLAB file: arrays, strings, numbers, and structures with their fields as attributes."""
-    import scipy.io
-
-    try:
-        found = scipy.io.loadmat(file, variable_names=[name], struct_as_record=False, squeeze_me=True)
-    except Exception as error:  # a damaged file can fail anywhere in the parser
-        raise _unreadable(file, error) from error
-    if name not in found:
-        raise InputError(f'{file}: has no variable "{name}". Is this the official file?')
-    return found[name]
-
-
-def mat_shapes(file: Path) -> dict[str, tuple[int, ...]]:
-    """The variables of a MATLAB file and their shapes, without reading them; none if it is no such file."""
-    if file.suffix.lower() != ".mat" or not file.is_file():
-        return {}
-    import scipy.io
-
-    try:
-        try:
-            return {name: tuple(shape) for name, shape, _ in scipy.io.whosmat(file)}
-        except Exception as error:
-            raise _unreadable(file, error) from error
-    except InputError:
-        return {}
-
-
-def _unreadable(file: Path, error: Exception) -> InputError:
-    reason = (
-        error.strerror if isinstance(error, OSError) and error.strerror else next(iter(str(error).splitlines()), "")
-    )
-    return InputError(f"{file}: is not a MATLAB file that can be read ({reason or type(error).__name__}).")
 
 
 def _format(edition: Edition) -> Format:

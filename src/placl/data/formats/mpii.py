@@ -12,10 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placl.data.formats.animalpose import checked_numbers
-from placl.data.formats.common import find_image, load_json, peek_json, require_image
+from placl.data.formats.common import (
+    checked_numbers,
+    drawn_boxes,
+    find_image,
+    load_json,
+    missing_note,
+    peek_json,
+    renamed,
+    require_image,
+)
 from placl.data.formats.format import Format, Found, Options
-from placl.data.formats.leeds import drawn_boxes, load_mat, mat_shapes, missing_note, renamed
+from placl.data.formats.matlab import load_mat, mat_shapes
 from placl.data.instances import Instances
 from placl.data.pool import OCCLUDED, UNLABELLED, VISIBLE
 from placl.data.skeleton import Skeleton, flip_pairs_by_name

@@ -1,0 +1,68 @@
+"""What readers share: image files under foreign names, and boxes where a format has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placl.data.formats.common import box_around, boxes_where_none_are, drawn_boxes, find_image, load_json
+from placl.errors import InputError
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b.png", "a\\b.png", "/home/somebody/data/a/b.png", "C:\\data\\a\\b.png", "b.png", "images/a/b.png"]
+)
+def test_an_image_is_found_under_the_names_that_other_systems_gave_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / "images" / "a").mkdir(parents=True)
+    (tmp_path / "images" / "a" / "b.png").touch()
+    found = find_image([tmp_path, tmp_path / "images" / "a"], name)
+    assert found == tmp_path / "images" / "a" / "b.png"
+
+
+def test_the_longest_part_of_a_name_counts(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "b.png").touch()
+    (tmp_path / "b.png").touch()
+    assert find_image([tmp_path], "/far/two/b.png") == tmp_path / "two" / "b.png"
+    assert find_image([tmp_path], "/far/three/b.png") == tmp_path / "b.png"
+    assert find_image([tmp_path], "c.png") is None
+
+
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 6), k=st.integers(1, 5))
+def test_boxes_are_those_around_labelled_keypoints(seed: int, n: int, k: int) -> None:
+    random = np.random.default_rng(seed)
+    points = random.integers(-5, 5, (n, k, 2)).astype(np.float32)  # whole numbers: some coincide
+    visibility = random.integers(0, 3, (n, k))
+    boxes, drawn = drawn_boxes(points, visibility)
+    for i in range(n):
+        known = points[i][visibility[i] > 0]
+        assert drawn[i] == (len(np.unique(known, axis=0)) > 1)
+        np.testing.assert_array_equal(boxes[i], box_around(known) if drawn[i] else np.full(4, np.nan))
+
+
+def test_one_animal_to_an_image_is_the_whole_image() -> None:
+    points, visible = np.array([[[1, 2], [5, 9]]] * 3, np.float32), np.full((3, 2), 2)
+    boxes, area, drawn = boxes_where_none_are(np.array([0, 1, 2]), points, visible)
+    assert np.isnan(boxes).all()
+    assert np.isnan(area).all()
+    assert not drawn.any()
+    boxes, area, drawn = boxes_where_none_are(np.array([0, 1, 1]), points, visible)
+    assert boxes.tolist() == [[1, 2, 5, 8]] * 3
+    assert area.tolist() == [40] * 3
+    assert drawn.all()
+
+
+def test_a_json_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text("[1]")
+    assert load_json(file) == [1]
+    file.write_text("[1, 2]")
+    assert load_json(file) == [1, 2]
+    file.write_text("[1,")
+    with pytest.raises(InputError, match=r"a\.json: is not JSON"):
+        load_json(file)
