@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from placl.data.crops import crop_maps, crop_size, cut, make_pool, whole_where_nan
+from placl.data.crops import Pixels, crop_maps, crop_size, cut_out, make_pool, whole_where_nan
 from placl.data.formats.coco import read_boxes
 from placl.data.formats.folder import read_folder
-from placl.data.images import UnreadableImageError, decode
+from placl.data.images import UnreadableImageError, decode_shrunk
 from placl.data.instances import Instances, plain_instances
 from placl.data.pool import Pool, concatenate
 from placl.errors import InputError
@@ -123,8 +123,8 @@ def predict_list(
         area=np.full(len(files), np.nan, np.float32),
     )
 
-    def pixels(file: Path) -> np.ndarray:
-        return arrays[file] if file in arrays else decode(file)
+    def pixels(file: Path, shrink: int) -> tuple[np.ndarray, int]:
+        return (arrays[file], 1) if file in arrays else decode_shrunk(file, shrink)
 
     return _predict_files(model, instances, ids, on_progress, pixels)
 
@@ -155,7 +155,7 @@ def _predict_files(
     instances: Instances,
     ids: dict[str, Identity],
     on_progress: OnProgress | None,
-    pixels: Callable[[Path], np.ndarray] = decode,
+    pixels: Pixels = decode_shrunk,
 ) -> Predictions:
     reading = read_out(model, instances, on_progress, pixels)
     identities = [ids[name] for name in reading.pool.ids]
@@ -175,25 +175,33 @@ def read_out(
     model: Model,
     instances: Instances,
     on_progress: OnProgress | None = None,
-    pixels: Callable[[Path], np.ndarray] = decode,
+    pixels: Pixels = decode_shrunk,
 ) -> Reading:
     """Cut the instances out of their images, some images at a time, and ask the network."""
     instances = instances.with_skeleton(model.skeleton)
     rows_of = _rows_by_image(instances)
     sizes = np.zeros((len(instances.images), 2), np.int64)
-    size = crop_size(model.config.view, model.config.data.margin)
+    view, context = model.config.view, model.config.data.context
+    size = crop_size(view, model.config.data.margin)
+    maps = crop_maps(instances.boxes, view=view, context=context, size=size)
     nothing = np.zeros((1, size, size, 3), np.uint8)  # stands in for crops that have been read
     pools, labels, kept, unreadable = [], [], [], {}
     for start in range(0, len(rows_of), IMAGES_AT_ONCE):
         crops, rows = [], []
         for image in list(rows_of)[start : start + IMAGES_AT_ONCE]:
             try:
-                picture = pixels(instances.images[image])
+                found, sizes[image] = cut_out(
+                    instances.images[image],
+                    maps[rows_of[image]],
+                    view=view,
+                    context=context,
+                    size=size,
+                    pixels=pixels,
+                )
             except UnreadableImageError as error:
                 unreadable[instances.images[image]] = str(error)
                 continue
-            sizes[image] = picture.shape[1], picture.shape[0]
-            crops += _crops(model, picture, instances.boxes[rows_of[image]], size)
+            crops += found
             rows += rows_of[image].tolist()
         if rows:
             index = np.array(rows)
@@ -206,16 +214,16 @@ def read_out(
     if not pools:
         file, reason = next(iter(unreadable.items()))
         raise InputError(f"{file}: {reason}. None of the {len(unreadable)} images can be read; replace the files.")
-    found = np.concatenate(kept)
-    order = np.argsort(found)
+    rows_read = np.concatenate(kept)
+    order = np.argsort(rows_read)
     joined = PseudoLabels(
         np.concatenate([part.keypoints for part in labels]),
         np.concatenate([part.confidence for part in labels]),
         model.sha256,
     )
-    found = found[order]
-    boxes = whole_where_nan(instances.boxes[found], sizes[instances.image_index[found]])
-    return Reading(concatenate(pools).take(order), joined.take(order), found, boxes, unreadable)
+    rows_read = rows_read[order]
+    boxes = whole_where_nan(instances.boxes[rows_read], sizes[instances.image_index[rows_read]])
+    return Reading(concatenate(pools).take(order), joined.take(order), rows_read, boxes, unreadable)
 
 
 def _rows_by_image(instances: Instances) -> dict[int, np.ndarray]:
@@ -223,12 +231,6 @@ def _rows_by_image(instances: Instances) -> dict[int, np.ndarray]:
     for row, image in enumerate(instances.image_index.tolist()):
         rows.setdefault(image, []).append(row)
     return {image: np.array(found, np.int64) for image, found in sorted(rows.items())}
-
-
-def _crops(model: Model, picture: np.ndarray, boxes: np.ndarray, size: int) -> list[np.ndarray]:
-    boxes = whole_where_nan(boxes, np.array([picture.shape[1::-1]]))
-    view, context = model.config.view, model.config.data.context
-    return [cut(picture, to_image, size) for to_image in crop_maps(boxes, view=view, context=context, size=size)]
 
 
 def _pool(model: Model, instances: Instances, rows: np.ndarray, sizes: np.ndarray, crops: np.ndarray) -> Pool:

@@ -16,7 +16,7 @@ import pytest
 from pictures import picture, save, truncated
 from placl.data import crop_cache
 from placl.data.crop_cache import build_pool
-from placl.data.crops import cut
+from placl.data.crops import cut, cut_out
 from placl.data.images import decode
 from placl.data.instances import Instances, join, plain_instances
 from placl.data.pool import Pool
@@ -97,11 +97,11 @@ def test_an_image_is_decoded_once_and_never_from_the_cache(tmp_path: Path, monke
     decoded: list[str] = []
     seen: list[tuple[int, int]] = []
 
-    def counting(path: Path) -> np.ndarray:
+    def counting(path: Path, maps: np.ndarray, **options: Any) -> Any:
         decoded.append(path.name)
-        return decode(path)
+        return cut_out(path, maps, **options)
 
-    monkeypatch.setattr(crop_cache, "decode", counting)
+    monkeypatch.setattr(crop_cache, "cut_out", counting)
     instances = instances_of(paths, boxes, index=[1, 0, 1])
     first = build(instances, tmp_path / "cache", progress=lambda done, total: seen.append((done, total)))
     assert decoded == ["a.png", "b.png"]

@@ -1,6 +1,7 @@
 """Crops: where pixels and keypoints land."""
 
 import tracemalloc
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pictures import picture
-from placl.data.crops import crop_maps, crop_size, cut
+from pictures import picture, save
+from placl.data.crops import crop_maps, crop_size, cut, cut_out
+from placl.data.images import decode
 
 
 @pytest.mark.parametrize(("view", "margin", "size"), [(64, 1.25, 80), (64, 1.0, 64), (64, 1.01, 66), (7, 1.2, 9)])
@@ -119,3 +121,46 @@ def test_long_images_cost_no_more_than_themselves() -> None:
     tracemalloc.stop()
     assert crop.shape == (32, 32, 3)
     assert peak < 3 * strip.nbytes
+
+
+# --- straight from files
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.9, 2.0, 2.7, 4.0, 5.3, 8.0, 11.0])
+@pytest.mark.parametrize("name", ["a.jpg", "a.png"])
+def test_a_shrunk_file_gives_the_crops_of_the_whole_one(tmp_path: Path, scale: float, name: str) -> None:
+    path = save(tmp_path / name, picture(643, 481), **({"quality": 95} if name == "a.jpg" else {}))
+    maps = np.array([[scale, 12.3, -7.6], [1.3 * scale, 40.0, 30.5]])
+    crops, extent = cut_out(path, maps, view=32, context=1.25, size=40)
+    assert extent == (0, 0)
+    for crop, to_image in zip(crops, maps, strict=True):
+        expected = cut(decode(path), to_image, 40).astype(int)
+        inside = (crop > 0).any(axis=2) & (expected > 0).any(axis=2)  # the border may be off by a pixel
+        assert inside.sum() >= (expected > 0).any(axis=2).sum() - 80
+        assert np.abs(crop.astype(int) - expected)[inside].mean() < 1.0
+
+
+@pytest.mark.parametrize("scale", [2.0, 2.6, 4.4, 9.0])
+def test_a_blob_in_a_shrunk_file_lands_where_its_keypoint_does(tmp_path: Path, scale: float) -> None:
+    x, y = 311.4, 203.8
+    columns, rows = np.arange(640), np.arange(480)
+    blob = np.exp(-((columns[None] - x) ** 2 + (rows[:, None] - y) ** 2) / (2 * (4 * scale) ** 2))
+    path = save(tmp_path / "a.jpg", np.repeat((255 * blob).astype(np.uint8)[..., None], 3, axis=2), quality=98)
+    shift = np.array([x, y]) - 31 * scale + 0.3
+    (crop,), _ = cut_out(path, np.array([[scale, *shift]]), view=64, context=1.25, size=64)
+    np.testing.assert_allclose(centroid(crop), (np.array([x, y]) - shift) / scale, atol=0.08)
+
+
+def test_a_whole_image_is_as_large_as_it_is(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.jpg", picture(300, 200))
+    maps = np.array([[np.nan, np.nan, np.nan], [6.0, 0.0, 0.0]])
+    crops, extent = cut_out(path, maps, view=32, context=1.0, size=32)
+    assert extent == (300, 200)
+    whole = crop_maps(np.array([[0.0, 0, 300, 200]]), view=32, context=1.0, size=32)[0]
+    np.testing.assert_array_equal(crops[0], cut(decode(path), whole, 32))
+
+
+def test_boxes_a_hundredth_off_copy_pixels_too() -> None:
+    image = picture(128, 128)
+    exact, off = (cut(image, np.array([2.0, -15.5 + shift, -15.5]), 80) for shift in (0.0, 0.005))
+    np.testing.assert_array_equal(exact, off)

@@ -14,25 +14,23 @@ import platform
 import shutil
 import uuid
 from collections.abc import Callable, Generator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
 import numpy as np
 
-from placl.data.crops import crop_maps, crop_size, cut, make_pool, whole_where_nan
-from placl.data.images import UnreadableImageError, decode
+from placl.data.crops import crop_maps, crop_size, cut_out, make_pool
+from placl.data.images import UnreadableImageError
 from placl.data.instances import Instances
 from placl.data.pool import Pool
 from placl.errors import InputError, MachineError
 
-FORMAT = 1  # part of the key: raise it when the same inputs give other pixels
-IMAGES_PER_TASK = 16
+FORMAT = 2  # part of the key: raise it when the same inputs give other pixels
+IMAGES_PER_TASK = 32
 
 Result = tuple[int, tuple[int, int], str]  # image, its width and height, and why it is unreadable if it is
 
@@ -43,7 +41,7 @@ class _Task:
 
     image: int
     path: Path
-    rows: np.ndarray  # (n,) int64
+    rows: list[int]
     boxes: np.ndarray  # (n, 4)
 
 
@@ -51,7 +49,7 @@ class _Task:
 class _Index:
     """What decoding found out, next to the pixels."""
 
-    sizes: np.ndarray  # (M, 2) int64, width and height; zeros where unreadable
+    sizes: np.ndarray  # (M, 2) int64, width and height of images that are instances as a whole; else zeros
     unreadable: dict[int, str]  # image -> reason
 
 
@@ -79,7 +77,7 @@ def build_pool(
     shape = (len(instances), size, size, 3)
     found = _load(folder, shape, len(instances.images))
     if found is None:
-        _build(instances, folder, shape, partial(crop_maps, view=view, context=context, size=size), progress, workers)
+        _build(instances, folder, shape, view, context, progress, workers)
         found = _load(folder, shape, len(instances.images))
         if found is None:
             raise MachineError(f"{folder}: the crop cache vanished or was damaged while in use. Run again.")
@@ -123,7 +121,8 @@ def _build(
     instances: Instances,
     folder: Path,
     shape: tuple[int, ...],
-    maps: Callable[[np.ndarray], np.ndarray],
+    view: int,
+    context: float,
     progress: Callable[[int, int], None] | None,
     workers: int,
 ) -> None:
@@ -137,7 +136,7 @@ def _build(
         _reserve(crops, shape)
         sizes, unreadable = [(0, 0)] * len(instances.images), {}
         tasks = _tasks(instances)
-        with closing(_run(tasks, partial(_crop, crops, maps), workers)) as results:
+        with closing(_run(tasks, partial(_crop, crops, view, context), workers)) as results:
             for done, (image, found, reason) in enumerate(results, start=1):
                 sizes[image] = found
                 if reason:
@@ -154,8 +153,6 @@ def _build(
             raise MachineError(f"{cache}: no room for {need} of crops. Free some, or use another cache.") from error
         kind = InputError if isinstance(error, PermissionError | FileExistsError | NotADirectoryError) else MachineError
         raise kind(f"{cache}: cannot keep crops there ({error.strerror}). Use another cache.") from error
-    except BrokenProcessPool as error:
-        raise MachineError("a worker died while cutting out crops, perhaps for lack of memory. Use fewer.") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
@@ -165,40 +162,46 @@ def _tasks(instances: Instances) -> list[_Task]:
     order = np.argsort(instances.image_index, kind="stable")
     used, starts = np.unique(instances.image_index[order], return_index=True)
     return [
-        _Task(int(image), instances.images[image], rows, instances.boxes[rows])
+        _Task(int(image), instances.images[image], rows.tolist(), instances.boxes[rows])
         for image, rows in zip(used, np.split(order, starts[1:]), strict=True)
     ]
 
 
 def _run(tasks: list[_Task], crop: Callable[[list[_Task]], list[Result]], workers: int) -> Generator[Result]:
+    """Threads: decoding and warping release Python's lock, and processes would take longer to start than to work."""
     groups = [tasks[i : i + IMAGES_PER_TASK] for i in range(0, len(tasks), IMAGES_PER_TASK)]
-    if workers <= 1:
-        for group in groups:
-            yield from crop(group)
-        return
-    executor = ProcessPoolExecutor(workers, get_context("spawn"), initializer=cv2.setNumThreads, initargs=(0,))
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(0)  # ours are enough
+    executor = ThreadPoolExecutor(workers)
     try:
         for results in executor.map(crop, groups):
             yield from results
     finally:
         executor.shutdown(cancel_futures=True)
+        cv2.setNumThreads(threads)
 
 
-def _crop(crops: Path, maps: Callable[[np.ndarray], np.ndarray], tasks: list[_Task]) -> list[Result]:
-    """Write the crops of some images into the array, where they are read."""
-    pixels = np.load(crops, mmap_mode="r+")  # (R, S, S, 3)
+def _crop(crops: Path, view: int, context: float, tasks: list[_Task]) -> list[Result]:
+    """Write the crops of some images into the array's file, where they are read."""
+    pixels = np.load(crops, mmap_mode="r")  # (R, S, S, 3)
+    assert isinstance(pixels, np.memmap)
+    size, nbytes, start = pixels.shape[1], pixels[0].nbytes, pixels.offset
+    maps = crop_maps(np.concatenate([task.boxes for task in tasks]), view=view, context=context, size=size)
+    ends = np.cumsum([len(task.rows) for task in tasks]).tolist()
     results: list[Result] = []
-    for task in tasks:
-        try:
-            image = decode(task.path)
-        except UnreadableImageError as error:
-            results.append((task.image, (0, 0), str(error)))
-            continue
-        height, width = image.shape[:2]
-        boxes = whole_where_nan(task.boxes, np.array([[width, height]]))
-        for row, to_image in zip(task.rows, maps(boxes), strict=True):
-            pixels[row] = cut(image, to_image, pixels.shape[1])
-        results.append((task.image, (width, height), ""))
+    with crops.open("r+b", buffering=0) as file:  # cheaper than a map, whose every page would fault
+        for task, end in zip(tasks, ends, strict=True):
+            own = maps[end - len(task.rows) : end]
+            try:
+                found, extent = cut_out(task.path, own, view=view, context=context, size=size)
+            except UnreadableImageError as error:
+                results.append((task.image, (0, 0), str(error)))
+                continue
+            for row, crop in zip(task.rows, found, strict=True):
+                file.seek(start + row * nbytes)
+                if file.write(crop.data) != nbytes:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            results.append((task.image, extent, ""))
     return results
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from math import ceil, floor
+from pathlib import Path
+from typing import NamedTuple
+
 import cv2
 import numpy as np
 
+from placl.data.images import decode_shrunk
 from placl.data.instances import Instances
 from placl.data.pool import UNLABELLED, Pool
+
+HAIR = 0.01  # crop pixels that a crop may be off by: boxes are given in tenths or hundredths of a pixel
 
 
 def crop_size(view: int, margin: float) -> int:
@@ -24,41 +32,97 @@ def crop_maps(boxes: np.ndarray, *, view: int, context: float, size: int) -> np.
     return np.concatenate([scale, centre - scale * (size - 1) / 2], axis=1)
 
 
-def cut(image: np.ndarray, to_image: np.ndarray, size: int) -> np.ndarray:
+Pixels = Callable[[Path, int], tuple[np.ndarray, int]]  # of images.decode_shrunk
+
+
+def cut_out(
+    path: Path, maps: np.ndarray, *, view: int, context: float, size: int, pixels: Pixels = decode_shrunk
+) -> tuple[list[np.ndarray], tuple[int, int]]:
+    """The crops of an image by its (n, 3) maps, and its width and height where it is an instance as a whole, else 0, 0.
+
+    Whole images, whose boxes are NaN, have maps of NaN. An image is decoded no larger than its largest crop needs.
+    """
+    rows: list[list[float]] = maps.tolist()
+    if any(scale != scale for scale, _, _ in rows):
+        image, _ = pixels(path, 1)
+        height, width = image.shape[:2]
+        whole = crop_maps(np.array([[0.0, 0.0, width, height]]), view=view, context=context, size=size)[0].tolist()
+        return [cut(image, whole if row[0] != row[0] else row, size) for row in rows], (width, height)
+    least = min(scale for scale, _, _ in rows) * (1 + HAIR / size)
+    image, shrink = pixels(path, 8 if least >= 8 else 4 if least >= 4 else 2 if least >= 2 else 1)
+    if shrink > 1:  # a pixel's centre, x, lies at (x - (shrink - 1) / 2) / shrink in the shrunk image
+        half = (shrink - 1) / 2
+        rows = [[scale / shrink, (x - half) / shrink, (y - half) / shrink] for scale, x, y in rows]
+    return [cut(image, row, size) for row in rows], (0, 0)
+
+
+def cut(image: np.ndarray, to_image: Sequence[float] | np.ndarray, size: int) -> np.ndarray:
     """(size, size, 3) uint8 crop of an (H, W, 3) image by one row of :func:`crop_maps`; black outside the image.
 
     Interpolation alone would skip pixels when shrinking, so blocks of ``step`` x ``step`` pixels are averaged first.
     Their grid starts at the crop's corner: shrinking by a whole number is then exactly the mean of the pixels.
     """
-    scale, shift = float(to_image[0]), to_image[1:]
+    scale, *shift = map(float, to_image)
     step = max(1, round(scale))
-    extent = np.array(image.shape[1::-1])  # width, height
-    corner = np.rint(shift - scale / 2 + 0.5)  # x, y of the first block's first pixel
-    # The blocks that the crop needs, with some around it to interpolate from, as far as the image reaches.
-    first = np.maximum(np.floor(-corner / step), -2)
-    last = np.minimum(np.ceil((extent - corner) / step), np.ceil(size * scale / step) + 2)
-    if (last <= first).any():
-        return np.zeros((size, size, 3), np.uint8)
-    low, high = (corner + first * step).astype(int), (corner + last * step).astype(int)  # in pixels of the image
-    (x0, y0), (x1, y1) = np.maximum(low, 0), np.minimum(high, extent)
-    region = image[y0:y1, x0:x1]
+    across, down = (
+        _blocks(scale, place, step, extent, size) for place, extent in zip(shift, image.shape[1::-1], strict=True)
+    )
+    crop = np.zeros((size, size, 3), np.uint8)
+    if across.last <= across.first or down.last <= down.first:
+        return crop
+    region = image[down.inside, across.inside]
     if step > 1:
-        columns, rows = (last - first).astype(int).tolist()
-        left, top, right, bottom = map(int, (x0 - low[0], y0 - low[1], high[0] - x1, high[1] - y1))
-        # One axis at a time: blocks may pass the border by far, and a long thin image must not grow into a square.
-        region = cv2.copyMakeBorder(region, 0, 0, left, right, cv2.BORDER_REPLICATE)
-        region = cv2.resize(region, (columns, region.shape[0]), interpolation=cv2.INTER_AREA)
-        region = cv2.copyMakeBorder(region, top, bottom, 0, 0, cv2.BORDER_REPLICATE)
-        region = cv2.resize(region, (columns, rows), interpolation=cv2.INTER_AREA)
-    x, y = (shift - low + 0.5) / step - 0.5  # where the crop's pixel (0, 0) lies among the blocks
-    affine = np.array([[scale / step, 0, x], [0, scale / step, y]])
+        region = _averaged(region, across, down, step)
+    (x, y), zoom = ((axis.place + 0.5) / step - 0.5 for axis in (across, down)), scale / step
+    start, end = (across.start, down.start), (across.end, down.end)
+    seen = crop[start[1] : end[1], start[0] : end[0]]
+    if max(abs(zoom - 1) * size, abs(x - round(x)), abs(y - round(y))) < HAIR:
+        left, top = round(x) + start[0], round(y) + start[1]  # blocks are pixels: nothing to interpolate
+        block = region[max(top, 0) : top + seen.shape[0], max(left, 0) : left + seen.shape[1]]
+        if left >= 0 and top >= 0 and block.shape == seen.shape:
+            seen[:] = block
+            return crop
+    affine = np.array([[zoom, 0, x], [0, zoom, y]])
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     region = np.ascontiguousarray(region)
-    crop = np.asarray(cv2.warpAffine(region, affine, (size, size), flags=flags, borderMode=cv2.BORDER_REPLICATE))
-    start, end = (np.clip(np.ceil((e - 0.5 - shift) / scale), 0, size).astype(int) for e in (0, extent))
-    crop[: start[1]] = crop[end[1] :] = 0
-    crop[:, : start[0]] = crop[:, end[0] :] = 0
+    warped = cv2.warpAffine(region, affine, (size, size), flags=flags, borderMode=cv2.BORDER_REPLICATE)
+    seen[:] = warped[start[1] : end[1], start[0] : end[0]]
     return crop
+
+
+class _Blocks(NamedTuple):
+    """One axis of a crop: the blocks that it needs, and where they and the image lie."""
+
+    first: int  # blocks from the crop's first, with some around it to interpolate from, as far as the image reaches
+    last: int
+    inside: slice  # their pixels that are in the image
+    before: int  # their pixels that are not
+    after: int
+    place: float  # of the crop's first pixel, in image pixels from the first block's first
+    start: int  # pixels of the crop whose centres are in the image
+    end: int
+
+
+def _blocks(scale: float, shift: float, step: int, extent: int, size: int) -> _Blocks:
+    corner = round(shift - scale / 2 + 0.5)  # the first block's first pixel
+    first = max(floor(-corner / step), -2)
+    last = min(ceil((extent - corner) / step), ceil(size * scale / step) + 2)
+    low, high = corner + first * step, corner + last * step
+    start, end = (min(max(ceil((edge - 0.5 - shift) / scale), 0), size) for edge in (0, extent))
+    inside = slice(max(low, 0), min(high, extent))
+    return _Blocks(first, last, inside, inside.start - low, high - inside.stop, shift - low, start, end)
+
+
+def _averaged(region: np.ndarray, across: _Blocks, down: _Blocks, step: int) -> np.ndarray:
+    """The means of blocks; those that pass the image's border go on with its last pixels."""
+    columns, rows = across.last - across.first, down.last - down.first
+    if across.before == across.after == down.before == down.after == 0:
+        return np.asarray(cv2.resize(region, (columns, rows), interpolation=cv2.INTER_AREA))
+    # One axis at a time: blocks may pass the border by far, and a long thin image must not grow into a square.
+    region = cv2.copyMakeBorder(region, 0, 0, across.before, across.after, cv2.BORDER_REPLICATE)
+    region = cv2.resize(region, (columns, region.shape[0]), interpolation=cv2.INTER_AREA)
+    region = cv2.copyMakeBorder(region, down.before, down.after, 0, 0, cv2.BORDER_REPLICATE)
+    return np.asarray(cv2.resize(region, (columns, rows), interpolation=cv2.INTER_AREA))
 
 
 def whole_where_nan(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
