@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from placl import config as configuration
-from placl.config import Config, Section, differences, dump, load, parse_override, read_preset
+from placl.config import Config, Section, Source, differences, dump, load, parse_override, read_preset
 from placl.errors import InputError
 
 PAPER_PRESET: dict[str, Any] = {
@@ -442,3 +442,51 @@ def test_the_paper_preset_against_the_text_of_the_paper(shared: Path) -> None:
     assert told == {key: PAPER_PRESET[key] for key in told}
     found = flat(read_preset("paper"))
     assert told == {key: found[key] for key in told}
+
+
+# --- placl.yaml
+
+
+def test_a_dataset_file_is_the_data_section_relative_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    file = tmp_path / "set" / "placl.yaml"
+    file.write_text(
+        "labeled: project/config.yaml\n"
+        "unlabeled: [more, {path: clip.mp4, frames: 50, sampling: motion}]\n"
+        "val: [{path: /data/all.json, split: val}]\n"
+        "label_fraction: 0.5\n"
+    )
+    data = load(None, {"data": str(file), "data.split_seed": 4}).data
+    assert data.labeled == (tmp_path / "set" / "project" / "config.yaml",)
+    assert data.unlabeled == (
+        tmp_path / "set" / "more",
+        Source(path=tmp_path / "set" / "clip.mp4", frames=50, sampling="motion"),
+    )
+    assert data.val == (Source(path=Path("/data/all.json"), split="val"),)
+    assert (data.label_fraction, data.split_seed) == (0.5, 4)
+
+
+def test_a_configuration_may_name_a_dataset_file(tmp_path: Path) -> None:
+    (tmp_path / "placl.yaml").write_text("data:\n  labeled: a.json\n")
+    (tmp_path / "config.yaml").write_text("data: placl.yaml\ntrain: {lr: 0.5}\n")
+    config = load(tmp_path / "config.yaml")
+    assert config.data.labeled == (tmp_path / "a.json",)
+    assert load(None, yaml.safe_load(dump(config))).data == config.data  # a run's config.yaml needs the file no more
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("labelled: a.json", r'placl\.yaml: unknown key "labelled"\. Did you mean "labeled"\?'),
+        ("labeled: [{path: a.json, splt: val}]", r'unknown key "data.labeled.0.splt"\. Did you mean "split"\?'),
+        ("labeled: [{path: a.mp4, sampling: evn}]", r'"evn" is not a value .* Did you mean "even"\?'),
+        ("[1]", r"placl\.yaml: must be a mapping"),
+        (None, r"placl\.yaml: cannot be read"),
+    ],
+)
+def test_dataset_files_that_are_refused(tmp_path: Path, content: str | None, words: str) -> None:
+    if content is not None:
+        (tmp_path / "placl.yaml").write_text(content)
+    with pytest.raises(InputError, match=words) as caught:
+        load(None, {"data": str(tmp_path / "placl.yaml")})
+    assert "\n" not in str(caught.value)

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 if TYPE_CHECKING:
@@ -58,7 +58,11 @@ class Source(Section):
     sampling: Literal["even", "motion", "diverse"] = Field("even", description="which frames of a video")
 
 
-Sources = Annotated[tuple[Path | Source, ...], BeforeValidator(_as_list)]
+Described = Annotated[
+    Annotated[Path, Tag("~path")] | Annotated[Source, Tag("~source")],
+    Discriminator(lambda value: "~source" if isinstance(value, (dict, Source)) else "~path"),
+]
+Sources = Annotated[tuple[Described, ...], BeforeValidator(_as_list)]
 
 
 class Data(Section):

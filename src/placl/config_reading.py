@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from placl.config import PRESETS, Config, Data
+from placl.config import PRESETS, Config, Data, Source
 from placl.errors import InputError
 
 PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "cache"}  # keys of the data section
@@ -160,11 +160,12 @@ def _explain(problem: ErrorDetails, file: Path | None, overrides: dict[str, Any]
         message = str(problem["ctx"]["message"])  # it begins with the key
         ours = file is None or any(_given(key, overrides) for key in problem["ctx"]["keys"])
         return message if ours else f"{file}: {message}"
-    parts = [str(part) for part in problem["loc"] if not str(part).startswith(("function", "constrained"))]
+    parts = [str(part) for part in problem["loc"] if not str(part).startswith(("function", "constrained", "~"))]
     key, value = ".".join(parts), problem["input"]
     where = _blame(key, value, file, overrides)
     if problem["type"] == "extra_forbidden":
         valid = [k.rpartition(".")[2] for k in _known_keys() if k.rpartition(".")[0] == ".".join(parts[:-1])]
+        valid = valid or list(Source.model_fields)  # in a list of sources
         return f'{where}: unknown key "{key}". {_nearest(parts[-1], valid, "Known here")}'
     if problem["type"] == "literal_error":
         valid = [str(v) for v in _literal(parts)] or [problem["ctx"]["expected"]]
@@ -211,5 +212,5 @@ def _known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
 def _literal(path: list[str]) -> tuple[Any, ...]:
     model: Any = Config
     for part in path:
-        model = model.model_fields[part].annotation
+        model = Source if part.isdigit() else model.model_fields[part].annotation
     return get_args(model)

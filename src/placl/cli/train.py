@@ -24,19 +24,19 @@ def train(
         typer.Argument(metavar="CONFIG.yaml|KEY=VALUE", help="A configuration file, and keys to set over it."),
     ] = None,
     labeled: Annotated[
-        list[Path] | None, typer.Option("--labeled", metavar="FILE", help="COCO keypoint file with labels; repeatable.")
+        list[Path] | None, typer.Option("--labeled", metavar="SOURCE", help="Labels, of any format; repeatable.")
     ] = None,
     images: options.Images = None,
     unlabeled: Annotated[
         list[Path] | None,
-        typer.Option("--unlabeled", metavar="DIR|FILE", help="Folder of images or COCO file; repeatable."),
+        typer.Option("--unlabeled", metavar="SOURCE", help="Images, videos or boxes; repeatable."),
     ] = None,
     val: Annotated[
         list[Path] | None,
-        typer.Option("--val", metavar="FILE", help="COCO file for the reward; default: a part of --labeled."),
+        typer.Option("--val", metavar="SOURCE", help="Labels for the reward; default: a part of --labeled."),
     ] = None,
     test: Annotated[
-        list[Path] | None, typer.Option("--test", metavar="FILE", help="COCO file that only scores are measured on.")
+        list[Path] | None, typer.Option("--test", metavar="SOURCE", help="Labels that only scores are measured on.")
     ] = None,
     keypoints: options.Keypoints = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The run folder, new or to carry on.")] = OUT,

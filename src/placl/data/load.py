@@ -50,6 +50,11 @@ def load_dataset(
     skeleton = next((s.skeleton for _, s in sources if s.skeleton is not None), None)
     if skeleton is None:
         raise InputError(f"{named}: no annotation has keypoints. Name a file that has labels.")
+    if not skeleton.flip_pairs:
+        notes.append(
+            "no keypoints are known to be left and right of each other. If some are, mirrored images teach wrong "
+            "labels: set augment.flip=0 and label.flip=false, or name them left_... and right_... (--keypoints)."
+        )
     instances = join([found.with_skeleton(skeleton) for _, found in sources])
     role_of = np.concatenate([np.full(len(found), role, dtype="<U10") for role, found in sources])
     pool, skipped = build_pool(
