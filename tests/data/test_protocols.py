@@ -103,6 +103,32 @@ def test_mpii_holds_validation_images_out(tmp_path: Path) -> None:
     assert [part.ids for _, part in again] == [part.ids for _, part in roles]  # drawn by a fixed seed
 
 
+def test_mpii_takes_head_sizes_from_the_release(tmp_path: Path) -> None:
+    people = [(0, 3.0), (1, 6.0)]  # number, which mpii_file makes joints of, and the head rectangle's sides
+    for folder in ("annot", "images"):
+        (tmp_path / folder).mkdir()
+    mpii_file(tmp_path / "annot" / "train.json", ["0.jpg", "1.jpg", "2.jpg", "3.jpg"], 0)
+    mpii_file(tmp_path / "annot" / "valid.json", ["100.jpg"], 100)
+    joint = np.dtype([("x", object), ("y", object), ("id", object), ("is_visible", object)])
+    image = np.dtype([("image", object), ("annorect", object)])
+    annolist = np.empty((1, 2), image)
+    for i, (number, side) in enumerate(people):
+        points = np.array([[(5.0 + j, float(number + j), j, 1) for j in range(16)]], joint)
+        head = {"x1": 1.0, "y1": 1.0, "x2": 1.0 + side, "y2": 1.0 + side}
+        person = {**head, "annopoints": {"point": points}, "scale": 0.2, "objpos": {"x": 30.0, "y": 20.0}}
+        annolist[0, i] = ({"name": f"{number}.jpg"}, person)
+    release = {"annolist": annolist, "img_train": [[1, 1]]}
+    scipy.io.savemat(tmp_path / "mpii_human_pose_v1_u12_1.mat", {"RELEASE": release})
+    roles, _ = read_protocol("mpii", tmp_path)
+    heads = {}
+    for _, part in roles:
+        assert part.head_length is not None
+        heads |= {part.images[i].name: float(head) for i, head in zip(part.image_index, part.head_length, strict=True)}
+    assert heads["0.jpg"] == pytest.approx(0.6 * 3 * 2**0.5)
+    assert heads["1.jpg"] == pytest.approx(0.6 * 6 * 2**0.5)
+    assert np.isnan(heads["2.jpg"])
+
+
 def coco_file(file: Path, names: list[str], key: str = "file_name") -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     category = {"id": 1, "name": "tiger", "keypoints": ["nose", "tail"], "skeleton": []}

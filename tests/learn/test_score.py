@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from placl.config import Reward
 from placl.data.pool import Pool
+from placl.data.skeleton import Skeleton
+from placl.errors import InputError
 from placl.learn.label import PseudoLabels
 from placl.learn.score import metric_name, score
 
@@ -58,3 +61,31 @@ def test_nothing_to_score_is_not_a_number(pool: Pool) -> None:
         assert math.isnan(found.value)
         assert math.isnan(found.mean_error)
         assert found.keypoints == 0
+
+
+def people(pool: Pool, heads: float) -> Pool:
+    """The pool under MPII's names for two of its keypoints, with heads of that many crop pixels."""
+    names = ("pelvis", "thorax", *pool.skeleton.keypoints[2:])
+    return replace(pool, skeleton=Skeleton(names), head=np.full(len(pool), heads, np.float32))
+
+
+def test_pckh_divides_by_the_head_and_leaves_two_joints_out(pool: Pool) -> None:
+    truth = people(pool, 10.0)
+    near, far = off_by(truth, 4.9), off_by(truth, 5.1)
+    settings = Reward(metric="pckh", alpha=0.5)
+    assert score(near, truth, settings).value == 100
+    assert score(near, truth, settings).metric == "PCKh@0.5"
+    assert score(far, truth, settings).value == 0
+    near.keypoints[:, :2] += 100  # wherever pelvis and thorax are
+    found = score(near, truth, settings)
+    assert found.value == 100
+    assert found.per_keypoint["pelvis"] is None
+
+
+def test_pckh_without_heads_is_refused(pool: Pool) -> None:
+    unknown = people(pool, 10.0)
+    assert unknown.head is not None
+    unknown.head[3] = np.nan
+    for truth in (pool, unknown):
+        with pytest.raises(InputError, match=r"the data have no head sizes\. Use reward\.metric=pck\."):
+            score(off_by(truth, 0.0), truth, Reward(metric="pckh"))
