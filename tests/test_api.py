@@ -14,6 +14,7 @@ import pytest
 import torch
 import yaml
 
+import placl
 from placl.api import Result, identity, train
 from placl.config import Config
 from placl.data.load import Dataset
@@ -245,7 +246,7 @@ def test_what_cannot_work_is_refused_and_leaves_nothing(
 
 def test_an_empty_validation_split_is_refused(tiny: MakeConfig, dataset: Dataset, tmp_path: Path) -> None:
     part = Dataset(dataset.pool, np.where(dataset.source == "val", "test", dataset.source), ())
-    with pytest.raises(InputError, match=r"the validation split is empty: name a file in data\.val"):
+    with pytest.raises(InputError, match=r"the validation split is empty: name a source in data\.val"):
         train(tiny({**SETTINGS, "data.val_fraction": 0}), tmp_path / "run", dataset=part)
     assert not (tmp_path / "run").exists()
 
@@ -380,3 +381,14 @@ def test_changed_labels_in_a_finished_run_are_trained_on(tiny: MakeConfig, datas
     again = train(config, first.run, dataset=replace(dataset, pool=replace(dataset.pool, keypoints=keypoints)))
     assert again.row("round_0")["weights_sha256"] == first.row("round_0")["weights_sha256"]
     assert again.row("full")["weights_sha256"] != first.row("full")["weights_sha256"]
+
+
+def test_a_run_is_the_same_from_any_folder(tmp_path: Path, tiny: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_animals(tmp_path / "data", 40, seed=0, size=48)
+    monkeypatch.setenv("PLACL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path / "data")
+    settings = {"rounds.count": 0, "data.test_fraction": 0.2, "data.label_fraction": 0.5}
+    train(tiny({**settings, "data.labeled": "annotations.json"}), tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    assert placl.evaluate(tmp_path / "run").instances == 8
+    train(tiny({**settings, "data.labeled": "data/annotations.json"}), Path("run"))  # carries on

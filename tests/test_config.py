@@ -466,6 +466,21 @@ def test_a_dataset_file_is_the_data_section_relative_to_itself(tmp_path: Path) -
     assert (data.label_fraction, data.split_seed) == (0.5, 4)
 
 
+def test_keys_of_the_section_count_in_whatever_order(tmp_path: Path) -> None:
+    # Were the dataset file read last, a training would quietly use every label.
+    (tmp_path / "placl.yaml").write_text("labeled: a.json\nlabel_fraction: 0.5\n")
+    (tmp_path / "config.yaml").write_text("data: placl.yaml\n")
+    file, key = ("data", str(tmp_path / "placl.yaml")), ("data.label_fraction", 0.05)
+    for overrides in ([file, key], [key, file]):
+        assert load(None, dict(overrides)).data.label_fraction == 0.05
+    assert load(tmp_path / "config.yaml", dict([key])).data.label_fraction == 0.05
+
+
+def test_a_protocol_names_its_own_sources(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"data\.test is not read with data\.protocol=cub"):
+        load(None, {"data.protocol": "cub", "data.root": str(tmp_path), "data.test": "a.json"})
+
+
 def test_a_configuration_may_name_a_dataset_file(tmp_path: Path) -> None:
     (tmp_path / "placl.yaml").write_text("data:\n  labeled: a.json\n")
     (tmp_path / "config.yaml").write_text("data: placl.yaml\ntrain: {lr: 0.5}\n")

@@ -120,7 +120,7 @@ def test_the_validation_split_stands_in_and_that_is_said(run: Path, annotations:
 def test_data_that_are_gone(run: Path, annotations: Path) -> None:
     own_run(run, annotations, split(("images/1.png#3",), ()))
     annotations.unlink()
-    with pytest.raises(InputError, match=r"annotations\.json: cannot be read"):
+    with pytest.raises(InputError, match=r"annotations\.json: does not exist"):
         placl.evaluate(run)
 
 
@@ -129,3 +129,24 @@ def test_a_run_on_data_from_memory(run: Path) -> None:
     (run / "split.json").write_text(split((), ("a#1",)).to_json())
     with pytest.raises(InputError, match=r"its data are not in files\. Name a labelled one"):
         placl.evaluate(run)
+
+
+def test_only_the_split_that_is_named(run: Path, annotations: Path) -> None:
+    content = json.loads(annotations.read_text())
+    for image, split in zip(content["images"], ("train", "train", "test"), strict=True):
+        image["split"] = split
+    annotations.write_text(json.dumps(content))
+    assert placl.evaluate(run, annotations).instances == 6
+    assert placl.evaluate(run, annotations, split="test").instances == 2
+    with pytest.raises(InputError, match=r'has no split "val"\. Known here: test, train\.'):
+        placl.evaluate(run, annotations, split="val")
+
+
+def test_what_the_run_was_trained_on_is_said(run: Path, annotations: Path) -> None:
+    content = json.loads(annotations.read_text())
+    names = {image["id"]: image["file_name"] for image in content["images"]}
+    ids = tuple(f"{names[a['image_id']]}#{a['id']}" for a in content["annotations"])
+    (run / "split.json").write_text(Split(ids[:2], ids[2:3], (), ids[3:4], ids[4:]).to_json())
+    listener = Listener()
+    placl.evaluate(run, annotations, watch=listener)
+    assert listener.lines == ["3 of the 6 instances were in the run's training set: this is no test score."]

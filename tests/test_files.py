@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from placl.errors import MachineError
-from placl.files import write_atomic, write_csv
+from placl.files import link_or_copy, write_atomic, write_csv
 
 
 def test_text_and_bytes_are_written_and_replaced(tmp_path: Path) -> None:
@@ -82,3 +82,21 @@ def test_rows_of_several_kinds_share_a_table(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_text() == 'a,b,c\n1,,\n0.1,,"x,y"\n'
     with open(tmp_path / "t.csv", newline="") as file:
         assert list(csv.DictReader(file))[1] == {"a": "0.1", "b": "", "c": "x,y"}
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_another_name_or_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    file, target = tmp_path / "a.txt", tmp_path / "deep" / "b.txt"
+    file.write_text("new")
+    target.parent.mkdir()
+    target.write_text("old")
+    for _ in range(2):
+        link_or_copy(file, target)
+        assert target.read_text() == "new"
+        assert target.samefile(file) == links
+    assert os.listdir(target.parent) == ["b.txt"]

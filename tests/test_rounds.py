@@ -30,7 +30,7 @@ from placl.learn.candidate import Outcome, Task
 from placl.learn.inner_loop import Trained, TrainingSet
 from placl.learn.label import PseudoLabels
 from placl.models.weights import weights_sha256
-from placl.rounds import Unit, check, placl, stage_configs, train_side_by_side
+from placl.rounds import Unit, check, check_heads, placl, stage_configs, train_side_by_side
 from placl.watch import Level, Silent
 
 MakeConfig = Callable[..., Config]
@@ -284,6 +284,39 @@ def test_the_best_cannot_be_told_without_a_validation_set(tiny: MakeConfig, prob
     with pytest.raises(InputError, match=r"rounds\.keep=best: there is no validation set"):
         check(bare, tiny({"rounds.keep": "best", "reward.source": "folds"}))
     check(bare, tiny({"rounds.keep": "last", "reward.source": "folds"}))
+
+
+def test_heads_that_pckh_needs(tiny: MakeConfig, problem: Problem) -> None:
+    def with_heads(pool: Pool, *unknown: int) -> Pool:
+        head = np.full(len(pool), 5, np.float32)
+        head[list(unknown)] = np.nan
+        return replace(pool, head=head)
+
+    config = tiny({"reward.metric": "pckh", "reward.alpha": 0.5})
+    labelled, val = with_heads(problem.labelled), with_heads(problem.val)
+    for bare in (problem, replace(problem, val=with_heads(problem.val, 3))):
+        with pytest.raises(InputError, match=r"^reward\.metric=pckh: .* validation .* have no head size.*=pck\.$"):
+            check(bare, config)
+    check(replace(problem, val=val), config)
+    folds = tiny({"reward.metric": "pckh", "reward.source": "folds", "rounds.keep": "last"})
+    with pytest.raises(InputError, match=r"16 of the 16 labelled instances have no head size"):
+        check(replace(problem, val=val), folds)
+    check(replace(problem, labelled=labelled, val=val), folds)
+    unlabelled = replace(val.without_labels(), skeleton=val.skeleton)
+    check_heads(unlabelled, "test", config)  # nothing to score: nothing is needed
+    check_heads(problem.val, "test", tiny())
+
+
+def test_a_test_set_without_heads_is_refused_before_there_is_a_run(
+    tiny: MakeConfig, pool: Pool, tmp_path: Path
+) -> None:
+    head = np.full(len(pool), 5, np.float32)
+    head[50:] = np.nan
+    data = Dataset(replace(pool, head=head), np.repeat(["labelled", "val", "test"], [40, 10, 10]), ())
+    config = tiny({"reward.metric": "pckh", "data.label_fraction": 0.5})
+    with pytest.raises(InputError, match=r"10 of the 10 test instances have no head size"):
+        train(config, tmp_path / "run", dataset=data)
+    assert not (tmp_path / "run").exists()
 
 
 # --- the paper's structure

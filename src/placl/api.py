@@ -26,7 +26,7 @@ from placl.learn.label import label
 from placl.learn.network import fresh_network
 from placl.learn.score import Score, score
 from placl.models.weights import save_weights
-from placl.rounds import Stage, Unit, check, placl, stage_configs, train_side_by_side
+from placl.rounds import Stage, Unit, check, check_heads, placl, stage_configs, train_side_by_side
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
 from placl.version import VERSION
@@ -74,6 +74,7 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         raise InputError(
             'placl.train was called again by its own workers: put the call under if __name__ == "__main__":'
         )
+    config = config.anchored()
     refuse_foreign(out, config)  # before any time goes into the data
     if dataset is None:
         workers = config.execute.workers or available_cores()
@@ -90,6 +91,8 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     split = read_split(out) or _draw(dataset, config)
     problem = make_problem(dataset.pool, split, needs_val=config.reward.source == "val")
     check(problem, config)
+    exam = take_ids(dataset.pool, split.test)
+    check_heads(exam, "test", config)
     _check_networks(config, len(dataset.pool.skeleton))
     run = RunFolder(out, config)  # only now: a training that is refused leaves nothing behind
     run.keep_split(split)
@@ -98,7 +101,6 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     run.identify(key, **parts)
     run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
     watch.say(describe(split, dataset.pool))
-    exam = take_ids(dataset.pool, split.test)
     yardsticks = _yardsticks(dataset.pool, split, problem, config) if config.reference else []
 
     executor = make_executor(config.execute)

@@ -6,6 +6,7 @@ presets, files and overrides is in ``config_reading``, whose names are also foun
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -53,7 +54,9 @@ class Source(Section):
     format: str | None = Field(None, description="of `placl data import --help`; default: recognised")
     images: Path | None = Field(None, description="folder of its images; default: beside it")
     split: str | None = Field(None, description="only the images of this part of the dataset, such as train")
-    classes: tuple[str, ...] | None = Field(None, description="only instances of these classes")
+    classes: Annotated[tuple[str, ...] | None, BeforeValidator(_as_list)] = Field(
+        None, description="only instances of these classes"
+    )
     frames: Count = Field(200, description="frames taken from a video")
     sampling: Literal["even", "motion", "diverse"] = Field("even", description="which frames of a video")
 
@@ -77,7 +80,7 @@ class Data(Section):
     val: Sources = Field((), description="sources for the reward; default: a part of the labelled ones")
     test: Sources = Field((), description="sources that only the final scores are measured on")
     trust_drawn_boxes: bool = Field(
-        False, description="hide labels also where boxes were drawn around them (LSP and MPII have no others)"
+        False, description="hide labels also where boxes were drawn around them (LSP has no others)"
     )
     keypoints: tuple[str, ...] | None = Field(None, description="keypoint names, where a file names them wrongly")
     label_fraction: Annotated[float, Field(gt=0, le=1)] = Field(
@@ -285,6 +288,12 @@ class Config(Section):
                     (f"{section}.epochs", "train.epochs", "search.group_size"),
                     groups=groups,
                 )
+        both = [key for key in ("labeled", "val", "test") if getattr(self.data, key)]
+        if self.data.protocol is not None and both:
+            raise _misfit(
+                f"data.{both[0]} is not read with data.protocol={self.data.protocol}: it has its own. Leave one out.",
+                (f"data.{both[0]}", "data.protocol"),
+            )
         if self.search.samples == 1 and self.search.searcher in ("ppo2", "fixed"):
             raise _misfit(
                 f"search.samples=1 teaches search.searcher={self.search.searcher} nothing: its advantage is always 0. "
@@ -317,6 +326,10 @@ class Config(Section):
         """
         return max(self.model.input_size, self.teacher.input_size or 0)
 
+    def anchored(self) -> Config:
+        """With absolute paths of data, so that a run can be carried on and looked at from any folder."""
+        return self.model_copy(update={"data": _absolute(self.data)})
+
     def proxied(self) -> Config:
         """The configuration of a search's trainings (appendix A.4): this one, with what the proxy makes cheaper."""
         return self._varied(self.proxy)
@@ -337,6 +350,16 @@ class Config(Section):
                 "train": self.train.model_copy(update={k: v for k, v in train.items() if v is not None}),
             }
         )
+
+
+def _absolute(value: Any) -> Any:
+    if isinstance(value, Path):
+        return Path(os.path.abspath(value))
+    if isinstance(value, tuple):
+        return tuple(map(_absolute, value))
+    if isinstance(value, Section):
+        return value.model_copy(update={name: _absolute(getattr(value, name)) for name in type(value).model_fields})
+    return value
 
 
 def _misfit(message: str, keys: tuple[str, ...], **facts: int) -> PydanticCustomError:

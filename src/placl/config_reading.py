@@ -26,10 +26,13 @@ def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> C
     """A preset, a YAML file over it, and overrides (``{"train.lr": 0.01}``) over that."""
     overrides = overrides or {}
     own = {} if file is None else _read_yaml(file)
-    for key, value in overrides.items():
-        _set(own, key.split("."), _dataset_file(Path(value)) if key == "data" and isinstance(value, str) else value)
-    if isinstance(own.get("data"), str):  # in a file, and relative to it
+    if isinstance(own.get("data"), str):  # a dataset file, relative to the file that names it
         own["data"] = _dataset_file((file.parent if file else Path()) / own["data"])
+    if isinstance(overrides.get("data"), str):  # before keys of the section, in whatever order they were given
+        own["data"] = _dataset_file(Path(overrides["data"]))
+    for key, value in overrides.items():
+        if key != "data" or not isinstance(value, str):
+            _set(own, key.split("."), value)
     _score_by_protocol(own)
     preset = own.get("preset", "cpu")
     if preset not in PRESETS:
@@ -171,7 +174,9 @@ def _explain(problem: ErrorDetails, file: Path | None, overrides: dict[str, Any]
         valid = [str(v) for v in _literal(parts)] or [problem["ctx"]["expected"]]
         return f'{where}: "{value}" is not a value of {key}. {_nearest(str(value), valid, "Known")}'
     reason = f"{problem['msg'][0].lower()}{problem['msg'][1:]}."
-    return f"{where}: {reason}" if _given(key, overrides) else f"{where}: {key} = {value!r}: {reason}"
+    if _given(key, overrides) == key:
+        return f"{where}: {reason}"
+    return f"{where}: {key}{'' if problem['type'] == 'missing' else f' = {value!r}'}: {reason}"
 
 
 def _nearest(name: str, valid: Iterable[str], otherwise: str) -> str:

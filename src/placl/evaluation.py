@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from placl import config as configuration
-from placl.config import Reward
-from placl.data.formats.format import Options
-from placl.data.formats.registry import read_source, recognise
-from placl.data.load import load_dataset
+from placl.config import Data, Reward, Source
+from placl.data.load import load_dataset, read_labelled
 from placl.data.pool import Pool
 from placl.data.splits import take_ids
 from placl.errors import InputError
@@ -33,15 +31,24 @@ def evaluate(
     keypoints: tuple[str, ...] | None = None,
     metric: str | None = None,
     alpha: float | None = None,
+    split: str | None = None,
     watch: Watch | None = None,
 ) -> Score:
-    """Score a model on a COCO keypoint file, or a run on its own test split.
+    """Score a model on a labelled source of any format, or a run on its own test split.
 
-    The metric (``pck``, ``pck_auc`` or ``oks``) is that of the training unless another is named. ``images`` and
-    ``keypoints`` are the folder of the file's images and the names of its keypoints, where the defaults do not do.
+    The metric (``pck``, ``pck_auc``, ``pckh`` or ``oks``) is that of the training unless another is named. ``images``
+    and ``keypoints`` are the folder of the source's images and the names of its keypoints, where the defaults do not
+    do. ``split`` takes only that part of the source.
     """
     return examine(
-        model, annotations, images=images, keypoints=keypoints, metric=metric, alpha=alpha, watch=watch or Silent()
+        model,
+        annotations,
+        images=images,
+        keypoints=keypoints,
+        metric=metric,
+        alpha=alpha,
+        split=split,
+        watch=watch or Silent(),
     )[0]
 
 
@@ -53,6 +60,7 @@ def examine(
     keypoints: tuple[str, ...] | None,
     metric: str | None,
     alpha: float | None,
+    split: str | None = None,
     watch: Watch,
 ) -> tuple[Score, str]:
     """:func:`evaluate`, and what the score was measured on."""
@@ -60,9 +68,10 @@ def examine(
     model = model if isinstance(model, Model) else Model.from_dir(model)
     settings = _metric(model.config.reward, metric, alpha)
     if annotations is not None:
-        folder = Path(images) if images else None
-        predicted, truth = _on_file(model, Path(annotations), folder, keypoints, watch)
-        measured_on = str(annotations)
+        source = Source(path=Path(annotations), images=Path(images) if images else None, split=split)
+        predicted, truth = _on_source(model, source, keypoints, watch)
+        measured_on = str(annotations) if split is None else f"{split} of {annotations}"
+        _say_what_was_trained_on(run, truth, watch)
     elif run is not None and (run / "config.yaml").is_file():
         predicted, truth, name = _on_own_split(model, run, watch)
         measured_on = f"{name} split of {run}"
@@ -78,11 +87,20 @@ def _metric(settings: Reward, metric: str | None, alpha: float | None) -> Reward
     return configuration.load(None, own | given).reward
 
 
-def _on_file(
-    model: Model, file: Path, images: Path | None, keypoints: tuple[str, ...] | None, watch: Watch
+def _say_what_was_trained_on(run: Path | None, truth: Pool, watch: Watch) -> None:
+    split = read_split(run) if run is not None else None
+    if split is not None:
+        known = set(split.labelled + split.half_1 + split.half_2)
+        seen = sum(name in known for name in truth.ids)
+        if seen:
+            watch.say(f"{seen} of the {len(truth)} instances were in the run's training set: this is no test score.")
+
+
+def _on_source(
+    model: Model, source: Source, keypoints: tuple[str, ...] | None, watch: Watch
 ) -> tuple[PseudoLabels, Pool]:
-    known = "coco" if file.suffix.lower() == ".json" and recognise(file) is None else None  # to say what is wrong
-    instances = read_source(file, known, Options(images=images, keypoints=keypoints))[1].instances
+    file = source.path
+    instances = read_labelled(source, Data(keypoints=keypoints)).instances
     if not instances.labelled.any():
         raise InputError(f"{file}: no labelled instance: no annotation has a keypoint with v > 0.")
     assert instances.skeleton is not None

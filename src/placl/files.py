@@ -6,6 +6,7 @@ import csv
 import errno
 import io
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,20 @@ def write_atomic(path: Path, content: bytes | str) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def link_or_copy(file: Path, target: Path) -> None:
+    """``target`` becomes another name of ``file`` where the disk allows it, else a copy."""
+    if target.exists() and target.samefile(file):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        os.link(file.resolve(), target)
+    except OSError:  # another disk, or one without links
+        temporary = target.with_name(f".{target.name}.part")
+        shutil.copyfile(file, temporary)
+        os.replace(temporary, target)
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:

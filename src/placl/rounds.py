@@ -247,5 +247,21 @@ def check(problem: Problem, config: Config) -> None:
         raise InputError("one unlabelled instance makes no two halves: add more or set rounds.cross_training=false.")
     if config.rounds.keep == "best" and not problem.val.labelled.any():
         raise InputError("rounds.keep=best: there is no validation set to tell the best. Use rounds.keep=last.")
+    check_heads(problem.val, "validation", config)
+    if config.reward.source == "folds":
+        check_heads(problem.labelled, "labelled", config)
     if config.execute.device == "cuda" and not torch.cuda.is_available():
         raise InputError("execute.device=cuda: this machine has no CUDA device. Use execute.device=cpu.")
+
+
+def check_heads(pool: Pool, part: str, config: Config) -> None:
+    """PCKh divides by head sizes: refuse a part that lacks some."""
+    if config.reward.metric != "pckh":
+        return
+    labelled = pool.labelled
+    unknown = int(labelled.sum()) if pool.head is None else int((~np.isfinite(pool.head[labelled])).sum())
+    if unknown:
+        raise InputError(
+            f"reward.metric=pckh: {unknown} of the {int(labelled.sum())} {part} instances have no head size. "
+            "Use reward.metric=pck."
+        )

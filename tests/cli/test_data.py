@@ -17,6 +17,13 @@ def animals_folder(tmp_path: Path) -> Path:
     return tmp_path / "animals"
 
 
+def test_without_a_command_there_is_help(placl: Callable) -> None:
+    ended = placl("data")
+    assert ended.code == 0
+    assert ended.err == ""
+    assert all(command in ended.out for command in ("import", "info", "preview", "split"))
+
+
 def test_import(placl: Callable, animals_folder: Path, tmp_path: Path) -> None:
     ended = placl("data", "import", animals_folder, "--out", tmp_path / "mine")
     file = tmp_path / "mine" / "annotations.json"

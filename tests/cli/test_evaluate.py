@@ -54,7 +54,7 @@ def test_images_and_keypoints(placl: Callable, run: Path, annotations: Path, tmp
     [
         (["nowhere"], ("nowhere: no such run",)),
         (["run"], ("no labels to score on",)),
-        (["run", "set/gone.json"], ("gone.json: cannot be read",)),
+        (["run", "set/gone.json"], ("gone.json: does not exist",)),
         (["run", "set/annotations.json", "--metric", "okks"], ('"okks" is not a value', 'Did you mean "oks"?')),
         (["run", "set/annotations.json", "--alpha", "-1"], ("reward.alpha", "greater than 0")),
         (["run", "set/annotations.json", "--images", "gone"], ("gone: is not a folder", "--images")),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pictures import picture, save, truncated
-from placl.data import crop_cache
+from placl.data import crop_cache, images
 from placl.data.crop_cache import build_pool
 from placl.data.crops import cut, cut_out
 from placl.data.images import decode
@@ -181,6 +181,49 @@ def test_a_cache_built_without_labels_still_refuses_them(tmp_path: Path) -> None
     instances.visibility[0] = 2
     with pytest.raises(InputError, match=r"bad.png: cannot be read as an image \(not a known image format\)"):
         build(instances, tmp_path / "cache")
+
+
+def test_a_disk_that_fails_leaves_no_cache_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, other = save(tmp_path / "good.png"), save(tmp_path / "other.png")
+    content = images._content
+
+    def fails(path: Path) -> bytes:
+        if path == other:
+            raise OSError(errno.EIO, "Input/output error")
+        return content(path)
+
+    monkeypatch.setattr(images, "_content", fails)
+    with pytest.raises(MachineError, match=r"other\.png: cannot be read \(Input/output error\)"):
+        build(plain(good, other), tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+    monkeypatch.setattr(images, "_content", content)
+    assert len(build(plain(good, other), tmp_path / "cache")) == 2
+
+
+def test_an_image_that_is_opened_to_us_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, closed = save(tmp_path / "good.png"), save(tmp_path / "closed.png")
+    content, access = images._content, os.access
+
+    def refused(path: Path) -> bytes:
+        if path == closed:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return content(path)
+
+    monkeypatch.setattr(images, "_content", refused)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != closed and access(path, mode))
+    assert build_pool(plain(good, closed), view=32, cache=tmp_path / "c")[1] == [f"{closed}: Permission denied"]
+    monkeypatch.setattr(images, "_content", content)  # chmod changes neither size nor time
+    monkeypatch.setattr(os, "access", access)
+    assert build_pool(plain(good, closed), view=32, cache=tmp_path / "c")[1] == []
+
+
+@pytest.mark.parametrize("box", [[0, 0, 1e300, 1e300], [0, 0, 1e-300, 1e-300], [np.inf, 0, 4, 4]])
+def test_a_box_that_no_image_has_is_named(tmp_path: Path, box: list[float]) -> None:
+    instances = instances_of([save(tmp_path / "a.png")], np.array([[0, 0, 9, 9], box]), index=[0, 0])
+    with pytest.raises(InputError, match=r"i1: its box .* is no part of an image\. Fix it in ann\.json\.") as caught:
+        build(instances, tmp_path / "cache")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_nothing_readable(tmp_path: Path) -> None:

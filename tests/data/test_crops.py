@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from pictures import picture, save
 from placl.data.crops import crop_maps, crop_size, cut, cut_out
-from placl.data.images import decode
+from placl.data.images import decode, decode_shrunk
+from placl.errors import InputError
 
 
 @pytest.mark.parametrize(("view", "margin", "size"), [(64, 1.25, 80), (64, 1.0, 64), (64, 1.01, 66), (7, 1.2, 9)])
@@ -151,13 +153,91 @@ def test_a_blob_in_a_shrunk_file_lands_where_its_keypoint_does(tmp_path: Path, s
     np.testing.assert_allclose(centroid(crop), (np.array([x, y]) - shift) / scale, atol=0.08)
 
 
-def test_a_whole_image_is_as_large_as_it_is(tmp_path: Path) -> None:
-    path = save(tmp_path / "a.jpg", picture(300, 200))
+@pytest.mark.parametrize("scale", [1.0, 2.3, 4.4, 8.6])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_blob_in_a_turned_file_lands_where_its_keypoint_does(tmp_path: Path, orientation: int, scale: float) -> None:
+    x, y = 311.4, 203.8  # in the upright image, whose sides no shrinking divides
+    columns, rows = np.arange(643), np.arange(485)
+    blob = np.exp(-((columns[None] - x) ** 2 + (rows[:, None] - y) ** 2) / (2 * (4 * scale) ** 2))
+    upright = np.repeat((255 * blob).astype(np.uint8)[..., None], 3, axis=2)
+    turns = {  # from the upright image to what is stored, the inverse of what EXIF tells
+        1: lambda a: a, 2: np.fliplr, 3: lambda a: np.rot90(a, 2), 4: np.flipud,
+        5: lambda a: a.swapaxes(0, 1), 6: lambda a: np.rot90(a, 1), 7: lambda a: np.rot90(a, 2).swapaxes(0, 1),
+        8: lambda a: np.rot90(a, -1),
+    }  # fmt: skip
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = save(tmp_path / "a.jpg", np.ascontiguousarray(turns[orientation](upright)), quality=98, exif=exif)
+    assert decode(path).shape == upright.shape
+    shift = np.array([x, y]) - 31 * scale + 0.3
+    (crop,), _ = cut_out(path, np.array([[scale, *shift]]), view=64, context=1.25, size=64)
+    np.testing.assert_allclose(centroid(crop), (np.array([x, y]) - shift) / scale, atol=0.08)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "turned.jpg"])
+@pytest.mark.parametrize("extent", [(40, 30), (70, 50), (300, 200), (643, 481)])
+def test_a_whole_image_is_its_explicit_box(tmp_path: Path, name: str, extent: tuple[int, int]) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6 if name == "turned.jpg" else 1
+    path = save(tmp_path / name, picture(*extent), exif=exif)
+    width, height = extent[::-1] if name == "turned.jpg" else extent
     maps = np.array([[np.nan, np.nan, np.nan], [6.0, 0.0, 0.0]])
-    crops, extent = cut_out(path, maps, view=32, context=1.0, size=32)
+    crops, found = cut_out(path, maps, view=32, context=1.0, size=32)
+    assert found == (width, height)
+    explicit = crop_maps(np.array([[0.0, 0, width, height]]), view=32, context=1.0, size=32)
+    np.testing.assert_array_equal(crops[0], cut_out(path, explicit, view=32, context=1.0, size=32)[0][0])
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png"])
+def test_a_crop_does_not_depend_on_its_neighbours(tmp_path: Path, name: str) -> None:
+    path = save(tmp_path / name, np.random.default_rng(0).integers(0, 256, (481, 643, 3), dtype=np.uint8))
+    maps = np.array([[np.nan] * 3, [9.0, 5.3, 2.1], [1.0, 30, 40], [4.2, 7.7, 3], [2.5, 60, 3.3], [9.5, 0.1, 0.2]])
+    together, _ = cut_out(path, maps, view=32, context=1.0, size=40)
+    for crop, own in zip(together, maps, strict=True):
+        np.testing.assert_array_equal(crop, cut_out(path, own[None], view=32, context=1.0, size=40)[0][0])
+
+
+@pytest.mark.parametrize(("name", "decoded"), [("a.jpg", [1, 2, 4, 8]), ("a.png", [8])])
+def test_each_size_of_an_image_is_decoded_once(tmp_path: Path, name: str, decoded: list[int]) -> None:
+    path = save(tmp_path / name, picture(643, 481))
+    asked: list[int] = []
+
+    def counting(file: Path, shrink: int) -> tuple[np.ndarray, int]:
+        asked.append(shrink)
+        return decode_shrunk(file, shrink)
+
+    maps = np.array([[9.0, 0, 0], [np.nan] * 3, [1, 0, 0], [4, 0, 0], [3, 0, 0], [9, 1, 1], [1, 1, 1], [5, 0, 0]])
+    cut_out(path, maps, view=32, context=1.0, size=40, pixels=counting)
+    assert sorted(asked) == decoded
+
+
+def test_a_picture_in_memory_has_the_size_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path / "other.jpg", picture(643, 481)).rename("array 0")  # a file that happens to have its name
+    image = picture(300, 200)
+    (crop,), extent = cut_out(
+        Path("array 0"), np.full((1, 3), np.nan), view=32, context=1.0, size=32, pixels=lambda *_: (image, 1)
+    )
     assert extent == (300, 200)
     whole = crop_maps(np.array([[0.0, 0, 300, 200]]), view=32, context=1.0, size=32)[0]
-    np.testing.assert_array_equal(crops[0], cut(decode(path), whole, 32))
+    np.testing.assert_array_equal(crop, cut(image, whole, 32))
+
+
+@pytest.mark.parametrize("box", [[0, 0, 1e300, 1e300], [0, 0, np.inf, 9], [np.inf, 0, 9, 9], [0, 0, 1e-300, 1e-300]])
+def test_boxes_that_no_image_has(tmp_path: Path, box: list[float]) -> None:
+    path = save(tmp_path / "a.jpg")
+    with np.errstate(invalid="ignore"):
+        maps = crop_maps(np.array([box]), view=32, context=1.0, size=32)
+    with pytest.raises(InputError, match=r"a\.jpg: a box of .* is no part of an image\. Fix it\.") as caught:
+        cut_out(path, maps, view=32, context=1.0, size=32)
+    assert "\n" not in str(caught.value)
+
+
+def test_boxes_far_away_are_black(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.jpg")
+    maps = crop_maps(np.array([[1e300, -1e300, 9.0, 9.0], [0, 0, 1e6, 10]]), view=32, context=1.0, size=32)
+    crops, _ = cut_out(path, maps, view=32, context=1.0, size=32)
+    assert not crops[0].any()
 
 
 def test_boxes_a_hundredth_off_copy_pixels_too() -> None:

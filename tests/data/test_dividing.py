@@ -11,6 +11,7 @@ import pytest
 from placl import config as configuration
 from placl.data.dividing import divide, without_labels
 from placl.data.formats.coco import read_coco
+from placl.data.formats.format import Options
 from placl.data.load import load_dataset
 from placl.data.synthetic import write_animals
 from placl.errors import InputError
@@ -63,6 +64,50 @@ def test_boxes_around_keypoints_go_with_the_labels(animals_file: Path) -> None:
     assert np.isnan(plain.boxes).all()
     assert plain.skeleton is None
     assert plain.drawn is None
+
+
+def test_one_image_is_on_one_side(animals_file: Path, tmp_path: Path) -> None:
+    content = json.loads(animals_file.read_text())
+    bare = [  # on every image an animal that nobody has labelled
+        {"id": 1000 + i, "image_id": image["id"], "category_id": 1, "bbox": [1, 1, 9, 9], "keypoints": []}
+        for i, image in enumerate(content["images"])
+    ]
+    for record in bare:
+        record["keypoints"] = [0] * len(content["annotations"][0]["keypoints"])
+    content["annotations"] += bare
+    animals_file.write_text(json.dumps(content))
+    done = divide(animals_file, tmp_path / "parts", label_fraction=0.25, val_fraction=0.2, test_fraction=0.1, seed=1)
+    images = [{image["file_name"] for image in json.loads(file.read_text())["images"]} for file in done.files]
+    assert sum(map(len, images)) == len(set().union(*images)) == 20
+    assert done.counts == {"labelled": 4, "unlabelled": 20, "val": 4, "test": 2}
+    assert done.notes[-1] == (
+        "10 unlabelled instances are left out: they are on images of labelled, validation or test instances."
+    )
+
+
+def test_what_is_there_is_not_overwritten(animals_file: Path, tmp_path: Path) -> None:
+    divide(animals_file, tmp_path / "parts", seed=1)
+    before = (tmp_path / "parts" / "labeled.json").read_bytes()
+    with pytest.raises(
+        InputError, match=r"labeled\.json: is there already\. Name another folder .* or pass --overwrite"
+    ):
+        divide(animals_file, tmp_path / "parts", seed=2)
+    assert (tmp_path / "parts" / "labeled.json").read_bytes() == before
+    divide(animals_file, tmp_path / "parts", seed=2, overwrite=True)
+    assert (tmp_path / "parts" / "labeled.json").read_bytes() != before
+
+
+@pytest.mark.parametrize("by", ["file", "folder", "link"])
+def test_the_source_is_never_overwritten(animals_file: Path, tmp_path: Path, by: str) -> None:
+    source = animals_file.rename(animals_file.with_name("labeled.json"))
+    before = source.read_bytes()
+    given = {"file": source, "folder": source.parent, "link": tmp_path / "link.json"}[by]
+    if by == "link":
+        given.symlink_to(source)
+    with pytest.raises(InputError, match=r"labeled\.json: is what is divided\. Name another folder with --out\."):
+        divide(given, source.parent, overwrite=True, options=Options(images=source.parent))
+    assert source.read_bytes() == before
+    assert sorted(path.name for path in source.parent.iterdir()) == ["images", "labeled.json"]
 
 
 @pytest.mark.parametrize(("changes", "words"), [({"label_fraction": 0}, "has to stay labelled"), ({}, "is a file")])

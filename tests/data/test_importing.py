@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 from pictures import picture, save
 from placl import config as configuration
 from placl.data.formats.coco import read_coco
+from placl.data.formats.coco_writing import write_coco
+from placl.data.formats.format import Options
 from placl.data.importing import default_folder, import_source
 from placl.data.load import load_dataset
 from placl.data.synthetic import write_animals
@@ -106,3 +109,75 @@ def test_a_training_takes_an_imported_protocol(cub_folder: Path, tmp_path: Path)
     )
     dataset = load_dataset(config.data, 32)
     assert [int((dataset.source == role).sum()) for role in ("labelled", "val", "test")] == [2, 1, 1]
+
+
+def test_a_protocols_metric_is_told(cub_folder: Path, tmp_path: Path) -> None:
+    done = import_source(cub_folder, tmp_path / "mine", protocol="cub")
+    assert done.notes[-1] == "cub is scored by reward.metric=pck reward.alpha=0.1: add it to placl train."
+    lines = (tmp_path / "mine" / "placl.yaml").read_text().splitlines()
+    assert lines[0] == "# the paper's splits of CUB-200-2011, scored by: reward.metric=pck reward.alpha=0.1"
+
+
+# --- the source is left alone
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in tree(folder)}
+
+
+@pytest.mark.parametrize(
+    ("source", "out"),
+    [
+        *(("animals", out) for out in ("animals", "animals/../animals", ".", "animals/images")),
+        *(("animals/annotations.json", out) for out in ("animals", ".")),
+    ],
+)
+def test_nothing_is_written_over_the_source(animals_file: Path, tmp_path: Path, source: str, out: str) -> None:
+    before = content(tmp_path)
+    with pytest.raises(InputError, match=r"is the source, or .*\. Name another folder with --out\."):
+        import_source(tmp_path / source, tmp_path / out, overwrite=True)
+    assert content(tmp_path) == before
+
+
+def test_a_link_to_the_source_is_the_source(animals_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(animals_file.parent)
+    with pytest.raises(InputError, match="is the source"):
+        import_source(animals_file.parent, tmp_path / "link", overwrite=True)
+
+
+def test_annotations_that_lie_in_the_target_are_not_overwritten(animals_file: Path, tmp_path: Path) -> None:
+    instances = read_coco(animals_file)
+    (tmp_path / "source").mkdir()
+    (tmp_path / "mine").mkdir()
+    (file,) = write_coco(instances, tmp_path / "mine" / "annotations.json")
+    (tmp_path / "source" / "labels.json").symlink_to(file)
+    before = file.read_bytes()
+    with pytest.raises(InputError, match=r"labels\.json.* lies in .*mine, which would be overwritten\. Name another"):
+        import_source(tmp_path / "source", tmp_path / "mine", overwrite=True, options=Options(images=tmp_path / "mine"))
+    assert file.read_bytes() == before
+
+
+def test_a_new_folder_inside_the_source_does_no_harm(animals_file: Path, tmp_path: Path) -> None:
+    before = content(animals_file.parent)
+    import_source(animals_file.parent, animals_file.parent / "mine")
+    assert before.items() <= content(animals_file.parent).items()
+
+
+def test_the_folder_to_write_is_a_file(animals_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(InputError, match=r"mine: is a file\. Name a folder with --out\."):
+        import_source(animals_file, tmp_path / "mine", overwrite=True)
+
+
+def test_an_unreadable_unlabelled_image_is_left_out_and_a_labelled_one_refused(
+    animals_file: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(animals_file.parent / "images", tmp_path / "photos")
+    (tmp_path / "photos" / "broken.jpg").write_bytes(b"no picture")
+    done = import_source(tmp_path / "photos", tmp_path / "mine")
+    assert len(done.instances) == 4
+    assert any("1 images cannot be read and are left out" in note and "broken.jpg" in note for note in done.notes)
+    (animals_file.parent / "images" / "000001.jpg").write_bytes(b"no picture")
+    with pytest.raises(InputError, match=r"animals/images/000001\.jpg: cannot be read as an image"):
+        import_source(animals_file, tmp_path / "other")
+    assert not (tmp_path / "other").exists()

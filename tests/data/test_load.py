@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from placl.config import Data
+from placl.config import Data, Source
 from placl.data.load import Dataset, default_cache, load_dataset
 from placl.data.synthetic import write_animals
 from placl.errors import InputError
@@ -100,7 +102,7 @@ def test_an_image_has_one_role_under_any_of_its_names(drawn: Path, tmp_path: Pat
 
 
 def test_no_label_at_all(drawn: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no labels: name a COCO keypoint file with --labeled or data\.labeled\."):
+    with pytest.raises(InputError, match=r"no labels: name a labelled source with --labeled"):
         read(tmp_path, unlabeled=[drawn / "more" / "images"])
     record = json.loads(annotations(drawn, "train").read_text())
     for annotation in record["annotations"]:
@@ -152,3 +154,78 @@ def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch) -
     assert default_cache() == Path.home() / ".cache" / "placl"
     monkeypatch.setenv("PLACL_CACHE", "mine")
     assert default_cache() == Path("mine")
+
+
+# --- one image, one role, whatever it is called
+
+
+@pytest.mark.parametrize("copy", [os.link, shutil.copy])
+def test_a_link_or_copy_of_an_image_has_its_role(
+    drawn: Path, tmp_path: Path, copy: Callable[[Path, Path], object]
+) -> None:
+    other = tmp_path / "other"
+    (other / "images").mkdir(parents=True)
+    for image in (drawn / "train" / "images").iterdir():
+        copy(image, other / "images" / f"renamed_{image.name}")
+    content = json.loads(annotations(drawn, "train").read_text())
+    for image in content["images"]:
+        image["file_name"] = image["file_name"].replace("images/", "images/renamed_")
+    (other / "annotations.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="is a labelled image and a test image"):
+        read(tmp_path, labeled=[annotations(drawn, "train")], test=[other / "annotations.json"])
+    dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[other / "images"])
+    assert Counter(dataset.source.tolist()) == {"labelled": 4}
+    # Twice among the labelled, it is one image with two instances, which no split tears apart.
+    both = read(tmp_path, labeled=[annotations(drawn, "train"), other / "annotations.json"])
+    assert len(both.pool) == 8
+    assert len(set(both.pool.image.tolist())) == 4
+
+
+def with_splits(drawn: Path, *splits: str) -> Path:
+    content = json.loads(annotations(drawn, "train").read_text())
+    for image, split in zip(content["images"], splits, strict=True):
+        image["split"] = split
+    return changed(annotations(drawn, "train"), drawn / "train" / "with_splits.json", **content)
+
+
+def test_splits_of_a_source_hold_unless_one_is_chosen(drawn: Path, tmp_path: Path) -> None:
+    file = with_splits(drawn, "train", "val", "test", "")
+    dataset = read(tmp_path, labeled=[file])
+    assert sorted(dataset.source.tolist()) == ["labelled", "labelled", "test", "val"]
+    assert any("has splits of its own, which hold here: 2 labelled, 1 val, 1 test" in note for note in dataset.notes)
+    assert read(tmp_path, labeled=[Source(path=file, split="test")]).source.tolist() == ["labelled"]
+
+
+def test_a_choice_that_leaves_nothing_is_refused(drawn: Path, tmp_path: Path) -> None:
+    file = with_splits(drawn, "train", "train", "train", "val")
+    with pytest.raises(InputError, match=r'has no split "dev"\. Known here: train, val\.'):
+        read(tmp_path, labeled=[Source(path=file, split="dev")])
+    content = json.loads(file.read_text())
+    content["categories"].append({**content["categories"][0], "id": 2, "name": "bear"})
+    content["annotations"][0]["category_id"] = 2
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="no instance is of the split and of the classes"):
+        read(tmp_path, labeled=[annotations(drawn, "more")], val=[Source(path=file, split="val", classes=("bear",))])
+
+
+@pytest.mark.parametrize(
+    "spelled", [Path, lambda path: Source(path=path), lambda path: Source(path=path, format="coco")]
+)
+def test_boxes_around_keypoints_are_not_used_where_labels_are_not(
+    drawn: Path, tmp_path: Path, spelled: Callable[[Path], Path | Source]
+) -> None:
+    content = json.loads(annotations(drawn, "more").read_text())
+    content["annotations"][0]["bbox_drawn"] = True
+    del content["annotations"][1]["bbox"]
+    file = changed(annotations(drawn, "more"), drawn / "more" / "drawn.json", **content)
+    dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[spelled(file)])
+    hidden = dataset.pool.take(dataset.source == "unlabelled")
+    assert hidden.to_image[:, 0].tolist() == pytest.approx([1.25 * 48 / 32] * 2)  # whole images of 48 px
+
+
+def test_a_folder_of_images_is_all_its_images_whatever_else_is_in_it(drawn: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    shutil.copytree(drawn / "more", folder)
+    shutil.copy(drawn / "val" / "images" / "000000.jpg", folder / "images" / "unlisted.jpg")
+    dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[folder])
+    assert (dataset.source == "unlabelled").sum() == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import scipy.io
 
 from pictures import picture, save
 from placl import config as configuration
+from placl.data import protocols
+from placl.data.formats import mpii
+from placl.data.formats.format import Options
 from placl.data.load import load_dataset
 from placl.data.protocols import PROTOCOLS, protocol_named, read_protocol
 from placl.errors import InputError
@@ -65,8 +69,8 @@ def test_people_of_lspet_train_and_those_of_lsp_validate_and_test(tmp_path: Path
     ):
         (tmp_path / name / "images").mkdir(parents=True)
         scipy.io.savemat(tmp_path / name / "joints.mat", {"joints": joints})
-        for image in images:
-            save(tmp_path / name / "images" / image, picture())
+        for seed, image in enumerate(images):  # no two alike, or one would be a copy of the other
+            save(tmp_path / name / "images" / image, picture(seed=10 * len(name) + seed))
     roles, _ = read_protocol("lspet", tmp_path)
     assert sizes(roles) == {"labelled": 2, "val": 2, "test": 1}
     # No box but those around keypoints: the protocol uses them also where labels are hidden, as everybody does.
@@ -80,6 +84,15 @@ def test_people_of_lspet_train_and_those_of_lsp_validate_and_test(tmp_path: Path
         },
     )
     assert len(load_dataset(config.data, 32).pool) == 5
+
+
+@pytest.mark.parametrize("name", ["Wren", "x1.Wren", ".Wren"])
+def test_a_species_without_a_number_is_named(cub_folder: Path, name: str) -> None:
+    file = cub_folder / "classes.txt"
+    file.write_text(file.read_text().replace("001.Wren", name))
+    with pytest.raises(InputError, match=f'classes.txt: class "{name}" does not begin with its number') as caught:
+        read_protocol("cub", cub_folder)
+    assert "\n" not in str(caught.value)
 
 
 def mpii_file(file: Path, images: list[str], start: int) -> None:
@@ -127,6 +140,18 @@ def test_mpii_takes_head_sizes_from_the_release(tmp_path: Path) -> None:
     assert heads["0.jpg"] == pytest.approx(0.6 * 3 * 2**0.5)
     assert heads["1.jpg"] == pytest.approx(0.6 * 6 * 2**0.5)
     assert np.isnan(heads["2.jpg"])
+
+
+def test_heads_that_are_known_stay_where_the_release_has_no_such_person(tmp_path: Path) -> None:
+    for folder in ("annot", "images"):
+        (tmp_path / folder).mkdir()
+    mpii_file(tmp_path / "annot" / "train.json", ["0.jpg", "1.jpg"], 0)
+    people = mpii.FORMAT.read(tmp_path / "annot" / "train.json", Options(images=tmp_path / "images")).instances
+    listed = replace(people, head_length=np.array([7.0, 8.0], np.float32))
+    release = replace(people.take(np.array([1])), head_length=np.array([9.0], np.float32))
+    found = protocols._with_heads(listed, release).head_length
+    assert found is not None
+    assert found.tolist() == [7.0, 9.0]
 
 
 def coco_file(file: Path, names: list[str], key: str = "file_name") -> None:
@@ -191,6 +216,27 @@ def test_animals_are_drawn_in_the_papers_proportions(tmp_path: Path) -> None:
     assert sizes(roles) == {"labelled": 28, "val": 8, "test": 10}
     images = [image for _, part in roles for image in part.images]
     assert len(set(images)) == 46
+
+
+def test_animals_of_mmposes_files_have_the_authors_sigmas(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    for part, name in (("train", "1.jpg"), ("val", "2.jpg"), ("test", "3.jpg")):
+        save(tmp_path / "images" / name)
+        file = tmp_path / "annotations" / f"animalpose_{part}.json"
+        file.parent.mkdir(exist_ok=True)
+        content = {
+            "images": [{"id": 1, "file_name": f"images/{name}"}],
+            "annotations": [
+                {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 30, 30], "keypoints": [5, 5, 2] * 3}
+            ],
+            "categories": [{"id": 1, "name": "dog", "keypoints": ["L_Eye", "Nose", "L_F_Paw"], "skeleton": []}],
+        }
+        file.write_text(json.dumps(content))
+    roles, _ = read_protocol("animalpose", tmp_path)
+    assert sizes(roles) == {"labelled": 1, "val": 1, "test": 1}
+    for _, part in roles:
+        assert part.skeleton is not None
+        assert part.skeleton.sigmas == (0.025, 0.035, 0.089)  # as mmpose has them
 
 
 def test_the_target_animal_has_no_label_and_is_the_test(tmp_path: Path) -> None:

@@ -24,6 +24,12 @@ COCO = ("nose", "left_eye", "right_eye", "left_ear", "right_ear", "left_shoulder
         ({"keypoints": ("a", "b", "c"), "flip_pairs": ((0, 1), (1, 2))}, "in two flip pairs"),
         ({"keypoints": ("a", "b"), "flip_pairs": ((0, 0),)}, "in two flip pairs"),
         ({"keypoints": ("a", "b"), "sigmas": (0.1,)}, "1 sigmas for 2 keypoints"),
+        ({"keypoints": ("a", "")}, "keypoint 2 has no name"),
+        ({"keypoints": (" ", "b")}, "keypoint 1 has no name"),
+        ({"keypoints": ("a", "b"), "sigmas": (0.1, -1.0)}, 'sigma of "b" is -1, expected a positive number'),
+        ({"keypoints": ("a", "b"), "sigmas": (0.0, 0.1)}, 'sigma of "a" is 0, expected'),
+        ({"keypoints": ("a",), "sigmas": (float("nan"),)}, 'sigma of "a" is nan, expected'),
+        ({"keypoints": ("a",), "sigmas": (float("inf"),)}, 'sigma of "a" is inf, expected'),
     ],
 )
 def test_a_bad_skeleton_is_refused(arguments: dict[str, tuple[object, ...]], message: str) -> None:

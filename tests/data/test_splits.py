@@ -195,7 +195,7 @@ def test_halves_alternate_with_the_round() -> None:
 def test_no_label_and_no_validation_are_refused() -> None:
     pool = make_pool(list(range(6)))
     split = Split(pool.ids[:2], pool.ids[2:4], pool.ids[4:], (), ())
-    with pytest.raises(InputError, match=r"the validation split is empty: name a file in data\.val"):
+    with pytest.raises(InputError, match=r"the validation split is empty: name a source in data\.val"):
         make_problem(pool, split)
     assert len(make_problem(pool, split, needs_val=False).val) == 0
     with pytest.raises(InputError, match="no labelled instance"):

@@ -87,5 +87,5 @@ def test_pckh_without_heads_is_refused(pool: Pool) -> None:
     assert unknown.head is not None
     unknown.head[3] = np.nan
     for truth in (pool, unknown):
-        with pytest.raises(InputError, match=r"the data have no head sizes\. Use reward\.metric=pck\."):
+        with pytest.raises(InputError, match=r"pckh: the data have no head sizes\. Use the metric pck\."):
             score(off_by(truth, 0.0), truth, Reward(metric="pckh"))

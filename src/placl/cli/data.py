@@ -14,7 +14,14 @@ from placl.cli.progress import open_watch
 if TYPE_CHECKING:
     from placl.data.formats.format import Options
 
-app = typer.Typer(help="Import, inspect, preview and split datasets.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Import, inspect, preview and split datasets.", rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def _start(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
 
 FORMAT_NAMES = (
     "coco, deeplabcut, sleap, lightning_pose, yolo, label_studio, cvat, mpii, lsp, lspet, cub, animalpose, csv, video, "
@@ -55,7 +62,7 @@ def import_(
 ) -> None:
     """Bring a dataset of any format into one form: images/ beside one COCO json.
 
-    Images are linked where the disk allows it, and copied elsewhere. Nothing of the source is changed.
+    Images are hard links where the disk allows it, the same files under another name, and copies elsewhere.
     """
     with open_watch(quiet) as watch:
         from placl.data.importing import import_source
@@ -167,9 +174,12 @@ def split(
     label_fraction: Annotated[
         float, typer.Option("--labels", min=0.0, max=1.0, help="Share of the training instances that stay labelled.")
     ] = 1.0,
-    val: Annotated[float, typer.Option("--val", min=0.0, max=0.9, help="Share for validation.")] = 0.2,
-    test: Annotated[float, typer.Option("--test", min=0.0, max=0.9, help="Share for the test.")] = 0.0,
+    val: Annotated[float, typer.Option("--val", min=0.0, max=0.9, help="Share of the rest for validation.")] = 0.2,
+    test: Annotated[
+        float, typer.Option("--test", min=0.0, max=0.9, help="Share for the test, of all labelled instances.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Draws the parts.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier division.")] = False,
     format_name: FormatName = None,
     images: options.Images = None,
     keypoints: options.Keypoints = None,
@@ -188,6 +198,7 @@ def split(
             val_fraction=val,
             test_fraction=test,
             seed=seed,
+            overwrite=overwrite,
             format_name=format_name,
             options=reading(images, keypoints, 200, "even"),
         )

@@ -24,6 +24,9 @@ def evaluate(
         str | None, typer.Option("--metric", metavar="pck|pck_auc|pckh|oks", help="Default: the training's.")
     ] = None,
     alpha: Annotated[float | None, typer.Option("--alpha", help="Of PCK@alpha.")] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="NAME", help="Only this part of the source, such as test.")
+    ] = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
     debug: options.Debug = False,
@@ -42,6 +45,7 @@ def evaluate(
             keypoints=options.names(keypoints),
             metric=metric,
             alpha=alpha,
+            split=split,
             watch=watch,
         )
     if json:

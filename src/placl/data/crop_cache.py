@@ -23,13 +23,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from placl.data.crops import crop_maps, crop_size, cut_out, make_pool
+from placl.data.crops import crop_maps, crop_size, cut_out, make_pool, refuse_absurd
 from placl.data.images import UnreadableImageError
 from placl.data.instances import Instances
 from placl.data.pool import Pool
 from placl.errors import InputError, MachineError
 
-FORMAT = 2  # part of the key: raise it when the same inputs give other pixels
+FORMAT = 3  # part of the key: raise it when the same inputs give other pixels
 IMAGES_PER_TASK = 32
 
 Result = tuple[int, tuple[int, int], str]  # image, its width and height, and why it is unreadable if it is
@@ -73,6 +73,7 @@ def build_pool(
     if not len(instances):
         raise InputError("there are no instances to cut out. Add a source.")
     size = crop_size(view, margin)
+    refuse_absurd(instances, view=view, context=context, size=size)
     folder = cache / _key(instances, view, context, margin)
     shape = (len(instances), size, size, 3)
     found = _load(folder, shape, len(instances.images))
@@ -97,7 +98,8 @@ def _key(instances: Instances, view: int, context: float, margin: float) -> str:
     for path in instances.images:
         try:
             status = os.stat(path)
-            stamp = f"{status.st_size}\0{status.st_mtime_ns}"
+            # Files that are closed to us are skipped, until they are not.
+            stamp = f"{status.st_size}\0{status.st_mtime_ns}" if os.access(path, os.R_OK) else "closed"
         except (OSError, ValueError):
             stamp = "missing"
         digest.update(f"{os.path.abspath(path)}\0{stamp}\n".encode("utf-8", "surrogatepass"))

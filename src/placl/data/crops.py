@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import ceil, floor
+from math import ceil, floor, isfinite
 from pathlib import Path
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-from placl.data.images import decode_shrunk
+from placl.data.images import decode_shrunk, head_size
 from placl.data.instances import Instances
 from placl.data.pool import UNLABELLED, Pool
+from placl.errors import InputError
 
+SCALES = 1e-6, 1e6  # image pixels per crop pixel: beyond these, a box is a mistake
 HAIR = 0.01  # crop pixels that a crop may be off by: boxes are given in tenths or hundredths of a pixel
 
 
@@ -40,20 +42,61 @@ def cut_out(
 ) -> tuple[list[np.ndarray], tuple[int, int]]:
     """The crops of an image by its (n, 3) maps, and its width and height where it is an instance as a whole, else 0, 0.
 
-    Whole images, whose boxes are NaN, have maps of NaN. An image is decoded no larger than its largest crop needs.
+    Whole images, whose boxes are NaN, have maps of NaN. Each crop is cut from the image no larger than it needs, and so
+    depends on nothing but the image and its own box; each size of the image is decoded once.
     """
-    rows: list[list[float]] = maps.tolist()
-    if any(scale != scale for scale, _, _ in rows):
-        image, _ = pixels(path, 1)
-        height, width = image.shape[:2]
-        whole = crop_maps(np.array([[0.0, 0.0, width, height]]), view=view, context=context, size=size)[0].tolist()
-        return [cut(image, whole if row[0] != row[0] else row, size) for row in rows], (width, height)
-    least = min(scale for scale, _, _ in rows) * (1 + HAIR / size)
-    image, shrink = pixels(path, 8 if least >= 8 else 4 if least >= 4 else 2 if least >= 2 else 1)
-    if shrink > 1:  # a pixel's centre, x, lies at (x - (shrink - 1) / 2) / shrink in the shrunk image
-        half = (shrink - 1) / 2
-        rows = [[scale / shrink, (x - half) / shrink, (y - half) / shrink] for scale, x, y in rows]
-    return [cut(image, row, size) for row in rows], (0, 0)
+    sizes = _Sizes(path, pixels)
+    extent = (0, 0)
+    crops = []
+    for row in maps.tolist():
+        if row[0] != row[0]:
+            if extent == (0, 0):
+                extent = _extent(sizes, view, context, size)
+            row = crop_maps(np.array([[0.0, 0.0, *extent]]), view=view, context=context, size=size)[0].tolist()
+        scale, x, y = row
+        if not (SCALES[0] <= scale <= SCALES[1] and isfinite(x) and isfinite(y)):
+            side = scale * view / context
+            raise InputError(f"{path}: a box of {side:.3g} pixels at {x:.3g}, {y:.3g} is no part of an image. Fix it.")
+        image, shrink = sizes.shrunk(_shrink(scale, size))
+        if shrink > 1:  # a pixel's centre, x, lies at (x - (shrink - 1) / 2) / shrink in the shrunk image
+            half = (shrink - 1) / 2
+            row = [scale / shrink, (x - half) / shrink, (y - half) / shrink]
+        crops.append(cut(image, row, size))
+    return crops, extent
+
+
+class _Sizes:
+    """An image in the sizes that have been asked for."""
+
+    def __init__(self, path: Path, pixels: Pixels) -> None:
+        self.path = path
+        self._pixels = pixels
+        self._decoded: dict[int, tuple[np.ndarray, int]] = {}  # shrink -> pixels, and by how much they are shrunk
+
+    def shrunk(self, shrink: int) -> tuple[np.ndarray, int]:
+        found = self._decoded.get(shrink)
+        if found is None:
+            found = self._decoded[shrink] = self._pixels(self.path, shrink)
+            if found[1] != shrink:  # this image comes in one size
+                self._decoded = dict.fromkeys((1, 2, 4, 8), found)
+        return found
+
+
+def _shrink(scale: float, size: int) -> int:
+    """How much smaller an image may be decoded for a crop of this scale."""
+    scale *= 1 + HAIR / size
+    return 8 if scale >= 8 else 4 if scale >= 4 else 2 if scale >= 2 else 1
+
+
+def _extent(sizes: _Sizes, view: int, context: float, size: int) -> tuple[int, int]:
+    """Width and height of an image, decoded no larger than its crop as a whole needs if its head tells its size."""
+    known = head_size(sizes.path)
+    image, shrink = sizes.shrunk(_shrink(context * max(known) / view, size) if known else 8)
+    if shrink > 1 and (known is None or tuple(-(-side // shrink) for side in known) != image.shape[1::-1]):
+        known, (image, shrink) = None, sizes.shrunk(1)
+    if known is None or shrink == 1:  # a picture from memory has no head, and that of a turned one is not its size
+        known = image.shape[1], image.shape[0]
+    return known
 
 
 def cut(image: np.ndarray, to_image: Sequence[float] | np.ndarray, size: int) -> np.ndarray:
@@ -123,6 +166,19 @@ def _averaged(region: np.ndarray, across: _Blocks, down: _Blocks, step: int) -> 
     region = cv2.resize(region, (columns, region.shape[0]), interpolation=cv2.INTER_AREA)
     region = cv2.copyMakeBorder(region, down.before, down.after, 0, 0, cv2.BORDER_REPLICATE)
     return np.asarray(cv2.resize(region, (columns, rows), interpolation=cv2.INTER_AREA))
+
+
+def refuse_absurd(instances: Instances, *, view: int, context: float, size: int) -> None:
+    """Name the first instance whose crop would lie nowhere."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        maps = crop_maps(instances.boxes, view=view, context=context, size=size)
+    low, high = SCALES
+    sensible = (maps[:, 0] >= low) & (maps[:, 0] <= high) & np.isfinite(maps).all(axis=1)
+    for row in np.flatnonzero(~sensible & ~np.isnan(instances.boxes).all(axis=1)):
+        box = ", ".join(f"{side:.4g}" for side in instances.boxes[row])
+        source = instances.sources[instances.image_index[row]] if instances.sources else ""
+        where = f" in {source}" if source else ""
+        raise InputError(f"{instances.ids[row]}: its box ({box}) is no part of an image. Fix it{where}.")
 
 
 def whole_where_nan(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:

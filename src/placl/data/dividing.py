@@ -36,28 +36,36 @@ def divide(
     seed: int = 0,
     format_name: str | None = None,
     options: Options | None = None,
+    overwrite: bool = False,
 ) -> Divided:
-    """The division that a training with these settings would draw. Unlabelled instances lose their labels."""
+    """The division that a training with these settings would draw. Unlabelled instances lose their labels.
+
+    An image is in one file only: unlabelled instances beside labelled, validation or test instances are left out.
+    """
     if out.is_file():
         raise InputError(f"{out}: is a file. Name a folder with --out.")
     if not 0 < label_fraction <= 1:
         raise InputError(f"--labels {label_fraction:g}: at least one instance has to stay labelled.")
     known, found = read_source(source, format_name, options)
     instances = found.instances
+    _refuse_targets([source, *map(Path, dict.fromkeys(instances.sources))], out, overwrite)
     if not instances.labelled.any():
         raise InputError(f"{source}: no labelled instance: there is nothing to divide.")
-    parts = _parts(
-        instances,
-        draw_split(
-            _Members(instances.image_index, instances.ids),
-            np.where(instances.labelled, "labelled", "unlabelled"),
-            label_fraction=label_fraction,
-            val_fraction=val_fraction,
-            test_fraction=test_fraction,
-            seed=seed,
-        ),
+    split = draw_split(
+        _Members(instances.image_index, instances.ids),
+        np.where(instances.labelled, "labelled", "unlabelled"),
+        label_fraction=label_fraction,
+        val_fraction=val_fraction,
+        test_fraction=test_fraction,
+        seed=seed,
     )
+    parts, left_out = _parts(instances, split)
     notes = list(found.notes)
+    if left_out:
+        notes.append(
+            f"{left_out} unlabelled instances are left out: they are on images of labelled, validation or test "
+            "instances."
+        )
     if label_fraction < 1 and instances.drawn is not None and instances.drawn.any():
         notes.append("boxes were drawn around keypoints; unlabelled instances are whole images, so that none shows.")
     files = [write_coco(part, out / f"{KEYS[name]}.json")[0] for name, part in parts.items()]
@@ -75,13 +83,28 @@ class _Members:
     ids: tuple[str, ...]
 
 
-def _parts(instances: Instances, split: Split) -> dict[str, Instances]:
+def _refuse_targets(sources: list[Path], out: Path, overwrite: bool) -> None:
+    for target in (out / name for name in (*(f"{key}.json" for key in KEYS.values()), "placl.yaml")):
+        if not target.exists():
+            continue
+        if any(source.exists() and target.samefile(source) for source in sources):
+            raise InputError(f"{target}: is what is divided. Name another folder with --out.")
+        if not overwrite:
+            raise InputError(f"{target}: is there already. Name another folder with --out, or pass --overwrite.")
+
+
+def _parts(instances: Instances, split: Split) -> tuple[dict[str, Instances], int]:
+    """Instances by part, and how many are in none."""
     place = {name: i for i, name in enumerate(instances.ids)}
     ids = {"labelled": split.labelled, "unlabelled": split.half_1 + split.half_2, "val": split.val, "test": split.test}
-    parts = {name: instances.take(np.array([place[i] for i in who])) for name, who in ids.items() if who}
+    rows = {name: np.array([place[i] for i in who], np.int64) for name, who in ids.items()}
+    taken = instances.image_index[np.concatenate([rows[name] for name in ("labelled", "val", "test")])]
+    rows["unlabelled"] = rows["unlabelled"][~np.isin(instances.image_index[rows["unlabelled"]], taken)]
+    parts = {name: instances.take(who) for name, who in rows.items() if len(who)}
+    left_out = len(instances) - sum(map(len, parts.values()))
     if "unlabelled" in parts:
         parts["unlabelled"] = without_labels(parts["unlabelled"])
-    return parts
+    return parts, left_out
 
 
 def without_labels(instances: Instances) -> Instances:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import struct
 import warnings
 from pathlib import Path
 
 import cv2
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, TiffImagePlugin, UnidentifiedImageError
 
-from placl.errors import InputError
+from placl.errors import InputError, MachineError
 
 ORIENTATION = 0x0112  # the EXIF tag; from 5 on, width and height are exchanged
 JPEG = b"\xff\xd8"
+EXIF = b"Exif\0\0"
+# Of a path that leads to no image. Other errors are those of a disk or a network, and may pass.
+NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 ENDINGS = {JPEG: b"\xff\xd9", b"\x89PNG": b"IEND"}  # how a whole file of that beginning ends
 
 
@@ -30,17 +35,72 @@ class UnreadableImageError(Exception):
     """The message is the reason, in a few words."""
 
 
+def quieten_pillow() -> None:
+    """For good, and once: filters that come and go would do so for all threads."""
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+    warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+
+
+quieten_pillow()
+
+
 def image_size(path: Path) -> tuple[int, int]:
     """Width and height as :func:`decode` would have them, from the file's head."""
     try:
         with Image.open(path) as image:
             width, height = image.size
-            # Pillow would decode a whole PNG to look for EXIF data behind its pixels.
-            exif = image.getexif() if image.format != "PNG" or "exif" in image.info else {}
-            turned = exif.get(ORIENTATION, 1) in (5, 6, 7, 8)
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
+            if isinstance(image, TiffImagePlugin.TiffImageFile):  # whose size Pillow may have exchanged by itself
+                width, height = image.tag_v2[TiffImagePlugin.IMAGEWIDTH], image.tag_v2[TiffImagePlugin.IMAGELENGTH]
+                orientation = image.tag_v2.get(ORIENTATION)
+            else:  # not getexif(): it decodes a PNG to look behind its pixels, and believes XMP, which OpenCV does not
+                orientation = _orientation(image.info.get("exif", b""))
+    except (OSError, ValueError, KeyError, SyntaxError, Image.DecompressionBombError) as error:
         raise InputError(f"{path}: cannot be read as an image ({error}). Replace the file.") from error
-    return (height, width) if turned else (width, height)
+    return (height, width) if orientation in (5, 6, 7, 8) else (width, height)
+
+
+def _orientation(data: bytes) -> object:
+    """What EXIF data tell, 1 where they say nothing, None where they cannot be read."""
+    exif = Image.Exif()
+    try:
+        exif.load(data)
+        return exif.get(ORIENTATION, 1)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, SyntaxError, struct.error):
+        return None
+
+
+def head_size(path: Path) -> tuple[int, int] | None:
+    """Width and height of a JPEG before it is turned, far faster than :func:`image_size`; None where that fails."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            data = file.read(4096)
+            if not data.startswith(JPEG):
+                return None
+            _, frame = _landmarks(data)
+            if not frame:
+                data += file.read(1 << 18)
+                _, frame = _landmarks(data)
+    except (OSError, ValueError):
+        return None
+    height, width = struct.unpack_from(">HH", data, frame + 5) if frame else (0, 0)
+    return (width, height) if width and height else None
+
+
+def _landmarks(data: bytes) -> tuple[int, int]:
+    """Where the EXIF data and the frame of a JPEG begin; 0 for what it lacks, -1 for EXIF data if that is uncertain."""
+    exif = frame = 0
+    at, end = 2, len(data) - 9
+    while at < end and data[at] == 0xFF:
+        kind = data[at + 1]
+        if kind == 0xDA:  # pixels
+            return exif, frame
+        if kind == 0xE1:
+            if data.startswith(EXIF, at + 4):
+                exif = exif or at + 4
+        elif 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
+            frame = at
+        at += 2 + (data[at + 2] << 8) + data[at + 3]
+    return -1, frame
 
 
 def decode(path: Path) -> np.ndarray:
@@ -52,18 +112,22 @@ def decode_shrunk(path: Path, shrink: int) -> tuple[np.ndarray, int]:
     """As :func:`decode`, but a JPEG may come shrunk by 2, 4 or 8, which saves most of its decoding; by how much it is.
 
     A pixel of the shrunk image is about the mean of ``shrink`` x ``shrink`` pixels; at the right and at the bottom it
-    may reach beyond the image.
+    may reach beyond the image. OpenCV would shrink before it turns, and leave what reaches beyond at the left or top:
+    images that are turned come whole.
     """
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # what is wrong is said once, by us
     try:
         data = _content(path)
     except OSError as error:
+        if error.errno not in NO_FILE:
+            raise MachineError(f"{path}: cannot be read ({error.strerror}). Run again once it can.") from error
         raise UnreadableImageError(error.strerror or "cannot be opened") from error
     except ValueError as error:
         raise UnreadableImageError("not a file name") from error
     if not data:
         raise UnreadableImageError("the file is empty")
-    shrink = shrink if data.startswith(JPEG) else 1  # other formats would be decoded whole, and then lose pixels
+    if shrink > 1 and not (data.startswith(JPEG) and _upright(data)):
+        shrink = 1  # other formats would be decoded whole, and then lose pixels
     # OpenCV fills up a truncated file with grey. Pillow refuses it, but is slower.
     whole = all(end in data[-64:] for start, end in ENDINGS.items() if data.startswith(start))
     try:
@@ -73,6 +137,12 @@ def decode_shrunk(path: Path, shrink: int) -> tuple[np.ndarray, int]:
     if image is None:
         return _decode_with_pillow(data), 1
     return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB)), shrink
+
+
+def _upright(data: bytes) -> bool:
+    """Whether a JPEG is shown as it is stored, as far as its head can tell."""
+    start, _ = _landmarks(data)
+    return start == 0 or (start > 0 and _orientation(data[start : start + (1 << 16)]) == 1)
 
 
 def _content(path: Path) -> bytes:
@@ -90,12 +160,12 @@ def _content(path: Path) -> bytes:
 
 def _decode_with_pillow(data: bytes) -> np.ndarray:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-            if image.mode.startswith("I"):  # 16 bits, which convert() would clip
-                image = Image.fromarray((np.clip(np.asarray(image), 0, 65535) >> 8).astype(np.uint8))
-            return np.asarray(image.convert("RGB"))
+        file = Image.open(io.BytesIO(data))
+        file.info.pop("xmp", None)  # an orientation in there is none for OpenCV
+        image = ImageOps.exif_transpose(file)
+        if image.mode.startswith("I"):  # 16 bits, which convert() would clip
+            image = Image.fromarray((np.clip(np.asarray(image), 0, 65535) >> 8).astype(np.uint8))
+        return np.asarray(image.convert("RGB"))
     except UnidentifiedImageError as error:
         raise UnreadableImageError("not a known image format") from error
     except Exception as error:  # Pillow's decoders raise whatever they meet in a broken file

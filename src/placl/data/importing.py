@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +12,11 @@ import numpy as np
 from placl.data.formats.coco_writing import relative_name
 from placl.data.formats.format import Options
 from placl.data.formats.registry import format_named, read_source
+from placl.data.images import image_size
 from placl.data.instances import Instances, join
-from placl.data.protocols import read_protocol
+from placl.data.protocols import protocol_named, read_protocol
 from placl.errors import InputError
-from placl.files import disk_errors, write_atomic
+from placl.files import disk_errors, link_or_copy, write_atomic
 
 SPLIT_OF = {"labelled": "train", "unlabelled": "unlabelled", "val": "val", "test": "test"}
 Progress = Callable[[int, int], None]
@@ -49,24 +49,61 @@ def import_source(
     if target.write is None:
         raise InputError(f"format {to} can be read and not written. Write coco, deeplabcut, sleap, yolo or csv.")
     out = out or default_folder(source)
-    if out.exists() and any(out.iterdir() if out.is_dir() else [out]) and not overwrite:
-        raise InputError(f"{out}: is there already. Name another folder with --out, or pass --overwrite.")
+    replaces = refuse_target(source, out, overwrite)
     options = options or Options()
-    options = options if options.frames is not None else replace(options, frames=out / "images")
+    if options.frames is None and not target.places_images:
+        options = replace(options, frames=out / "images")
+    name, instances, notes = read_any(source, format_name, protocol, options)
+    if replaces:
+        _refuse_own_labels(instances, out)
+    instances, left_out = _existing(instances)
+    placed = instances if target.places_images else place_images(instances, out / "images", on_progress)
+    files = target.write(placed, out)
+    if protocol is not None and to == "coco":
+        files.append(_dataset_file(out, files[0], placed, protocol))
+    return Imported(name, placed, tuple(files), left_out + notes)
+
+
+def read_any(
+    source: Path, format_name: str | None, protocol: str | None, options: Options
+) -> tuple[str, Instances, tuple[str, ...]]:
+    """What a source holds, by a protocol of the paper or as it is: the name of either, its instances and notes."""
     if protocol is not None:
         roles, found_notes = read_protocol(protocol, source)
-        name, instances, notes = protocol, joined_roles(roles), tuple(found_notes)
+        scored = f"{protocol} is scored by {_scored_by(protocol)}: add it to placl train."
+        name, instances, notes = protocol, joined_roles(roles), (*found_notes, scored)
     else:
         known, found = read_source(source, format_name, options)
         name, instances, notes = known.name, found.instances, found.notes
     if not len(instances):
         raise InputError(f"{source}: holds no instances.")
-    instances, left_out = _existing(instances)
-    placed = instances if target.places_images else place_images(instances, out / "images", on_progress)
-    files = target.write(placed, out)
-    if protocol is not None and to == "coco":
-        files.append(_dataset_file(out, files[0], placed))
-    return Imported(name, placed, tuple(files), notes + left_out)
+    return name, instances, notes
+
+
+def _scored_by(protocol: str) -> str:
+    """The settings of a training that a data section cannot carry."""
+    chosen = protocol_named(protocol)
+    return f"reward.metric={chosen.metric}" + (f" reward.alpha={chosen.alpha:g}" if chosen.alpha is not None else "")
+
+
+def refuse_target(source: Path, out: Path, overwrite: bool) -> bool:
+    """Refuse to write to ``out`` where something would be lost that was not meant to; whether it has content."""
+    if out.is_file():
+        raise InputError(f"{out}: is a file. Name a folder with --out.")
+    has_content = out.is_dir() and any(out.iterdir())
+    given, target = source.resolve(), out.resolve()
+    if has_content and (given.is_relative_to(target) or target.is_relative_to(given)):
+        raise InputError(f"{out}: is the source, or lies in it or around it. Name another folder with --out.")
+    if has_content and not overwrite:
+        raise InputError(f"{out}: is there already. Name another folder with --out, or pass --overwrite.")
+    return has_content
+
+
+def _refuse_own_labels(instances: Instances, out: Path) -> None:
+    target = out.resolve()
+    for source in dict.fromkeys(instances.sources):
+        if source and Path(source).exists() and Path(source).resolve().is_relative_to(target):
+            raise InputError(f"{source}: lies in {out}, which would be overwritten. Name another folder with --out.")
 
 
 def default_folder(source: Path) -> Path:
@@ -83,16 +120,24 @@ def joined_roles(roles: list[tuple[str, Instances]]) -> Instances:
 
 
 def _existing(instances: Instances) -> tuple[Instances, tuple[str, ...]]:
-    """Without instances of images that are not there (none of which has a label, or its reader had refused)."""
-    there = np.array([image.is_file() for image in instances.images], dtype=bool)
-    if there.all():
+    """Without unlabelled instances of images that are not there or cannot be read; labelled ones are refused."""
+    wrong: dict[int, str] = {}
+    for number, image in enumerate(instances.images):
+        try:
+            image_size(image)
+        except InputError as error:
+            wrong[number] = str(error)
+    if not wrong:
         return instances, ()
-    if not there.any():
-        raise InputError(f"{instances.images[0]}: does not exist, nor does any other image. Pass --images DIR.")
-    note = (
-        f"{int((~there).sum())} images do not exist and are left out, first {instances.images[int(np.argmin(there))]}."
+    bad = np.isin(instances.image_index, list(wrong))
+    for row in np.flatnonzero(bad & instances.labelled):
+        raise InputError(wrong[int(instances.image_index[row])])
+    first = next(iter(wrong.values()))
+    if bad.all():
+        raise InputError(f"none of the {len(wrong)} images can be read, first {first}")
+    return instances.take(np.flatnonzero(~bad)), (
+        f"{len(wrong)} images cannot be read and are left out, first {first}",
     )
-    return instances.take(np.flatnonzero(there[instances.image_index])), (note,)
 
 
 def place_images(instances: Instances, folder: Path, on_progress: Progress | None = None) -> Instances:
@@ -104,31 +149,19 @@ def place_images(instances: Instances, folder: Path, on_progress: Progress | Non
     targets = [folder / image.relative_to(root) for image in resolved]
     with disk_errors(folder):
         for done, (image, target) in enumerate(zip(resolved, targets, strict=True), start=1):
-            _link(image, target)
+            link_or_copy(image, target)
             if on_progress is not None:
                 on_progress(done, len(targets))
     return replace(instances, images=tuple(targets))
 
 
-def _link(image: Path, target: Path) -> None:
-    if target.exists() and target.samefile(image):
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.unlink(missing_ok=True)
-    try:
-        os.link(image.resolve(), target)
-    except OSError:  # another disk, or one without links
-        temporary = target.with_name(f".{target.name}.part")
-        shutil.copyfile(image, temporary)
-        os.replace(temporary, target)
-
-
-def _dataset_file(out: Path, annotations: Path, instances: Instances) -> Path:
+def _dataset_file(out: Path, annotations: Path, instances: Instances, protocol: str) -> Path:
     """A placl.yaml that gives every split its role."""
     name = relative_name(annotations, out)
     keys = {"train": "labeled", "unlabelled": "unlabeled", "val": "val", "test": "test"}
     present = [split for split in keys if split in instances.splits]
-    lines = [f"{keys[split]}: [{{path: {name}, split: {split}}}]" for split in present]
+    lines = [f"# the paper's splits of {protocol_named(protocol).title}, scored by: {_scored_by(protocol)}"]
+    lines += [f"{keys[split]}: [{{path: {name}, split: {split}}}]" for split in present]
     if instances.drawn is not None and instances.drawn.any():
         lines.append("trust_drawn_boxes: true  # this dataset has no other boxes")
     write_atomic(out / "placl.yaml", "\n".join(lines) + "\n")

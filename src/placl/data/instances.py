@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from placl.data.identity import Identity, identify
 from placl.data.pool import UNLABELLED
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
@@ -120,18 +121,22 @@ def join(parts: list[Instances]) -> Instances:
     skeleton = next((part.skeleton for part in parts if part.skeleton is not None), None)
     if skeleton is not None:
         parts = [part.with_skeleton(skeleton) for part in parts]
-    files: dict[Path, Path] = {}  # each file once, however it is spelled -> as it is spelled first
-    sources: dict[Path, str] = {}
-    splits: dict[Path, str] = {}
-    for part in parts:
+    known = identify([part.images for part in parts])
+    files: dict[Identity, Path] = {}  # each image once, as it is spelled first
+    sources: dict[Identity, str] = {}
+    splits: dict[Identity, str] = {}
+    for part, identities in zip(parts, known, strict=True):
         blank = ("",) * len(part.images)
-        for path, source, split in zip(part.images, part.sources or blank, part.splits or blank, strict=True):
-            file = path.resolve()
-            files.setdefault(file, path)
-            sources[file] = sources.get(file) or source
-            splits[file] = splits.get(file) or split
-    position = {file: i for i, file in enumerate(files)}
-    moved = [np.array([position[p.resolve()] for p in part.images], np.int64)[part.image_index] for part in parts]
+        facts = zip(identities, part.images, part.sources or blank, part.splits or blank, strict=True)
+        for identity, path, source, split in facts:
+            files.setdefault(identity, path)
+            sources[identity] = sources.get(identity) or source
+            splits[identity] = splits.get(identity) or split
+    position = {identity: i for i, identity in enumerate(files)}
+    moved = [
+        np.array([position[identity] for identity in identities], np.int64)[part.image_index]
+        for part, identities in zip(parts, known, strict=True)
+    ]
     return Instances(
         skeleton=skeleton,
         images=tuple(files.values()),

@@ -16,10 +16,12 @@ from placl.data.dividing import without_labels
 from placl.data.formats import coco, folder
 from placl.data.formats.format import Found, Options
 from placl.data.formats.registry import read_source, recognise
+from placl.data.identity import Identity, identify
 from placl.data.instances import Instances, join
 from placl.data.pool import Pool
 from placl.errors import InputError
 
+ROLE_OF_SPLIT = {"val": "val", "valid": "val", "validation": "val", "test": "test"}
 Roles = list[tuple[str, Instances]]  # "labelled", "unlabelled", "val" or "test", and what has that role
 
 
@@ -83,52 +85,64 @@ def read_sources(settings: Data) -> tuple[Roles, list[str]]:
         sources, notes = read_protocol(settings.protocol, settings.root)
     else:
         sources, notes = _read_labelled(settings)
-    taken = _images_by_role(sources)
+    names = [role for role, _ in sources]
     for given in settings.unlabeled:
         found = read_unlabelled(given, settings)
         notes += found.notes
-        rest = _without(found.instances, set(taken))
-        if left_out := len(found.instances) - len(rest):
-            notes.append(f"{_path(given)}: {left_out} instances are of images that other files name; left out.")
-        sources.append(("unlabelled", rest))
-        taken |= dict.fromkeys((image.resolve() for image in rest.images), "unlabelled")
-    return sources, notes
+        sources.append(("unlabelled", found.instances))
+        names.append(str(_path(given)))
+    return _one_role_each(sources, names, notes), notes
 
 
 def _read_labelled(settings: Data) -> tuple[Roles, list[str]]:
     if not settings.labeled:
-        raise InputError("no labels: name a COCO keypoint file with --labeled or data.labeled.")
+        raise InputError("no labels: name a labelled source with --labeled, data.labeled or data=placl.yaml.")
     sources: Roles = []
     notes: list[str] = []
     for role, files in (("labelled", settings.labeled), ("val", settings.val), ("test", settings.test)):
         for given in files:
-            found = _read(given, settings)
-            if role == "labelled" and settings.label_fraction < 1 and not settings.trust_drawn_boxes:
-                _refuse_drawn_boxes(given, found.instances)
-            sources.append((role, found.instances))
+            found = read_labelled(given, settings)
             notes += found.notes
+            parts = _by_split(given, found.instances, notes) if role == "labelled" else [(role, found.instances)]
+            for own, instances in parts:
+                if own == "labelled" and settings.label_fraction < 1 and not settings.trust_drawn_boxes:
+                    _refuse_drawn_boxes(given, instances)
+                sources.append((own, instances))
+    if not any(role == "labelled" for role, _ in sources):
+        raise InputError(f"{_path(settings.labeled[0])}: all its images are for validation or test, none to train on.")
     return sources, notes
+
+
+def _by_split(given: Path | Source, instances: Instances, notes: list[str]) -> Roles:
+    """Where a source itself says which images validate and test, and nobody chose a split, that holds."""
+    if (isinstance(given, Source) and given.split is not None) or not set(instances.splits) & set(ROLE_OF_SPLIT):
+        return [("labelled", instances)]
+    split = np.array(_per_instance(instances))
+    role = np.array([ROLE_OF_SPLIT.get(name, "labelled") for name in split])
+    parts = [(name, instances.take(np.flatnonzero(role == name))) for name in ("labelled", "val", "test")]
+    parts = [(name, part) for name, part in parts if len(part)]
+    counts = ", ".join(f"{len(part)} {name}" for name, part in parts)
+    notes.append(f"{_path(given)}: has splits of its own, which hold here: {counts}. `split` of a source chooses one.")
+    return parts
 
 
 def read_unlabelled(given: Path | Source, settings: Data) -> Found:
     """Images, frames or boxes; of annotation files, the labels and boxes drawn around them are not used."""
     path, options = _path(given), _options(given, settings)
+    chosen = isinstance(given, Source) and (given.format or given.split or given.classes) is not None
     known = recognise(path)
-    plain = known is coco.FORMAT or path.suffix.lower() == ".json"
-    if plain and not isinstance(given, Source) and known in (coco.FORMAT, None):
+    if not chosen and (known is coco.FORMAT or (known is None and path.suffix.lower() == ".json")):
         return Found(coco.read_boxes(path, options.images or path.parent))
-    if not path.exists() or (known is folder.FORMAT and settings.boxes is not None):
+    if not chosen and known in (None, folder.FORMAT):  # a folder's annotation files say nothing of its other images
         return Found(folder.read_folder(path, settings.boxes))
-    found = _read(given, settings)
+    found = read_labelled(given, settings)
     return Found(without_labels(found.instances), found.notes)
 
 
-def _read(given: Path | Source, settings: Data) -> Found:
+def read_labelled(given: Path | Source, settings: Data) -> Found:
+    """A source with its labels, and only the split and the classes that were chosen."""
     path, options = _path(given), _options(given, settings)
-    if not isinstance(given, Source):
-        # A .json that no format knows is a broken COCO file: its reader can say what is wrong.
-        known = coco.FORMAT.name if path.suffix.lower() == ".json" and recognise(path) is None else None
-        return read_source(path, known, options)[1]
+    given = given if isinstance(given, Source) else Source(path=path)
     found = read_source(path, given.format, options)[1]
     instances = found.instances
     kept = np.ones(len(instances), bool)
@@ -144,6 +158,8 @@ def _read(given: Path | Source, settings: Data) -> Found:
             has = ", ".join(filter(None, known_values)) or "none"
             raise InputError(f'{path}: has no {what} "{missing[0]}". Known here: {has}.')
         kept &= np.isin(np.array(values), wanted)
+    if not kept.any():
+        raise InputError(f"{path}: no instance is of the split and of the classes that were chosen.")
     return Found(instances.take(np.flatnonzero(kept)), found.notes)
 
 
@@ -176,22 +192,29 @@ def _refuse_drawn_boxes(given: Path | Source, instances: Instances) -> None:
         )
 
 
-def _images_by_role(sources: Roles) -> dict[Path, str]:
-    """Each image's role; an image may not be in two, or a split would leak."""
-    roles: dict[Path, str] = {}
-    for role, found in sources:
-        for image in found.images:
-            image = image.resolve()
-            if roles.setdefault(image, role) != role:
+def _one_role_each(sources: Roles, names: list[str], notes: list[str]) -> Roles:
+    """Each image in one role, under whatever name and as whatever copy, or a split would leak.
+
+    Two files that give an image different roles are refused; unlabelled sources lose what others have.
+    """
+    known = identify([found.images for _, found in sources])
+    roles: dict[Identity, str] = {}
+    kept: Roles = []
+    for number, ((role, found), identities, name) in enumerate(zip(sources, known, names, strict=True)):
+        if role == "unlabelled":
+            # Each image once, also among unlabelled sources: in both halves, it would undo cross-training.
+            free = np.array([identity not in roles for identity in identities], dtype=bool)
+            rest = found.take(np.flatnonzero(free[found.image_index])) if not free.all() else found
+            if left_out := len(found) - len(rest):
+                notes.append(f"{name}: {left_out} instances are of images that other files name; left out.")
+            roles |= dict.fromkeys(identities, role)
+            kept.append((role, rest))
+            continue
+        for image, identity in zip(found.images, identities, strict=True):
+            if roles.setdefault(identity, role) != role:
                 raise InputError(
-                    f"{image.name}: is a {roles[image]} image and a {role} image. An image has one role; "
+                    f"{image.name}: is a {roles[identity]} image and a {role} image. An image has one role; "
                     "take it out of one of the files."
                 )
-    return roles
-
-
-def _without(instances: Instances, taken: set[Path]) -> Instances:
-    bad = np.array([image.resolve() in taken for image in instances.images], dtype=bool)
-    if not bad.any():
-        return instances
-    return instances.take(np.flatnonzero(~bad[instances.image_index]))
+        kept.append((role, sources[number][1]))
+    return kept

@@ -18,10 +18,9 @@ import numpy as np
 
 from placl.data.crop_cache import build_pool
 from placl.data.formats.format import Options
-from placl.data.formats.registry import read_source
-from placl.data.importing import Imported, default_folder, joined_roles
+from placl.data.importing import Imported, default_folder, read_any, refuse_target
+from placl.data.instances import Instances
 from placl.data.pool import Pool
-from placl.data.protocols import read_protocol
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
 from placl.files import disk_errors
@@ -30,8 +29,12 @@ ARRAYS = ("rows", "keypoints", "visibility", "length", "area", "to_image", "imag
 FORMAT = 1  # raise it when files of the old layout can no longer be read
 
 
-def write_pool(pool: Pool, folder: Path) -> Path:
-    """``folder`` must not be there yet."""
+FILES = {"pool.json", "crops.npy", "head.npy", *(f"{name}.npy" for name in ARRAYS[1:])}
+FACTS = {"splits": "", "classes": "", "drawn": False}  # what goes beyond a pool, by instance, and where it is unknown
+
+
+def write_pool(pool: Pool, folder: Path, facts: dict[str, list[Any]] | None = None) -> Path:
+    """``folder`` must not be there yet, or be empty. ``facts`` are lists beside the ids, see :func:`read_facts`."""
     building = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.part")
     with disk_errors(folder):
         try:
@@ -46,8 +49,10 @@ def write_pool(pool: Pool, folder: Path) -> Path:
                 np.save(building / f"{name}.npy", getattr(pool, name), allow_pickle=False)
             if pool.head is not None:
                 np.save(building / "head.npy", pool.head, allow_pickle=False)
-            facts = {"format": FORMAT, "view": pool.view, "ids": pool.ids, "skeleton": asdict(pool.skeleton)}
-            (building / "pool.json").write_text(json.dumps(facts), encoding="utf-8")
+            rest = {"format": FORMAT, "view": pool.view, "ids": pool.ids, "skeleton": asdict(pool.skeleton)}
+            (building / "pool.json").write_text(json.dumps(rest | (facts or {})), encoding="utf-8")
+            if folder.is_dir():
+                folder.rmdir()
             os.rename(building, folder)
         finally:
             shutil.rmtree(building, ignore_errors=True)
@@ -70,9 +75,38 @@ def read_pool(folder: Path) -> Pool:
             **arrays,
         )
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{folder}: is not a packed pool ({error}). Make it again: placl data import --to pool."
-        ) from error
+        raise _not_a_pool(folder, error) from error
+
+
+def read_facts(folder: Path) -> dict[str, list[Any]]:
+    """What a source told of the instances beyond their pool, in the order of its ids.
+
+    "splits" ("train", "unlabelled", "val", "test"; "" unknown), "classes", and "drawn": boxes around the keypoints.
+    """
+    try:
+        content = json.loads((folder / "pool.json").read_text(encoding="utf-8"))
+        count = len(content["ids"])
+        facts = {name: content.get(name, [unknown] * count) for name, unknown in FACTS.items()}
+        for name, values in facts.items():
+            if not isinstance(values, list) or len(values) != count:
+                raise ValueError(f"{name} are not {count}")
+        return facts
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _not_a_pool(folder, error) from error
+
+
+def _not_a_pool(folder: Path, error: Exception) -> InputError:
+    return InputError(f"{folder}: is not a packed pool ({error}). Make it again: placl data import --to pool.")
+
+
+def _facts(instances: Instances) -> dict[str, list[Any]]:
+    splits = instances.splits or ("",) * len(instances.images)
+    drawn = np.zeros(len(instances), bool) if instances.drawn is None else instances.drawn
+    return {
+        "splits": [splits[image] for image in instances.image_index],
+        "classes": list(instances.classes or ("",) * len(instances)),
+        "drawn": drawn.tolist(),
+    }
 
 
 def _skeleton(facts: dict[str, Any]) -> Skeleton:
@@ -93,23 +127,20 @@ def import_pool(
 ) -> Imported:
     """Cut a source's instances out into a packed pool."""
     out = out or default_folder(source)
-    if out.exists() and not overwrite:
-        raise InputError(f"{out}: is there already. Name another folder with --out, or pass --overwrite.")
-    if protocol is not None:
-        roles, notes = read_protocol(protocol, source)
-        name, instances = protocol, joined_roles(roles)
-    else:
-        known, found = read_source(source, format_name, options)
-        name, instances, notes = known.name, found.instances, list(found.notes)
+    refuse_target(source, out, overwrite)
+    if out.is_dir() and (foreign := sorted({path.name for path in out.iterdir()} - FILES)):
+        raise InputError(f"{out}: holds more than a packed pool ({foreign[0]}). Name another folder with --out.")
+    name, instances, notes = read_any(source, format_name, protocol, options)
     cache = out.with_name(f".{out.name}.crops")
     try:
         pool, skipped = build_pool(
             instances, view=size, cache=cache, progress=on_progress, workers=workers or os.cpu_count() or 1
         )
+        place = {identity: row for row, identity in enumerate(instances.ids)}
+        kept = instances.take(np.array([place[identity] for identity in pool.ids], np.int64))
         if out.exists():
             shutil.rmtree(out)
-        write_pool(pool, out)
+        write_pool(pool, out, _facts(kept))
     finally:
         shutil.rmtree(cache, ignore_errors=True)
-    kept = instances.take(np.flatnonzero(np.isin(np.array(instances.ids), np.array(pool.ids))))
-    return Imported(name, kept, (out / "pool.json",), (*notes, *(f"skipped {line}" for line in skipped)))
+    return Imported(name, kept, (out / "pool.json",), (*(f"skipped {line}" for line in skipped), *notes))

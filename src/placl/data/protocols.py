@@ -65,7 +65,7 @@ def _differences(protocol: Protocol, roles: Roles) -> list[str]:
 
 
 def _folder(root: Path, names: tuple[str, ...], holds: str) -> Path:
-    """The first of some folders below ``root`` (or itself) that holds a file."""
+    """The first of some folders below ``root`` that holds a file."""
     for place in (root / name for name in names):
         if (place / holds).exists():
             return place
@@ -105,9 +105,18 @@ def _cub(root: Path) -> tuple[Roles, list[str]]:
     found = cub.FORMAT.read(root, Options())
     instances = found.instances
     species = np.zeros(len(instances.images), int)
-    species[instances.image_index] = [int(name.partition(".")[0]) for name in instances.classes]
+    species[instances.image_index] = [_number(root, name) for name in instances.classes]
     role = np.select([species <= 100, species <= 150], ["labelled", "val"], "test")
     return _by_role(instances, role), list(found.notes)
+
+
+def _number(root: Path, species: str) -> int:
+    number = species.partition(".")[0]
+    if not (number.isascii() and number.isdigit()):
+        raise InputError(
+            f'{root}: classes.txt: class "{species}" does not begin with its number, as "001.Albatross" does.'
+        )
+    return int(number)
 
 
 def _mpii(root: Path, train: int | None) -> tuple[Roles, list[str]]:
@@ -147,7 +156,10 @@ def _with_heads(instances: Instances, release: Instances) -> Instances:
     if release.head_length is None:
         return instances
     known = dict(zip(people(release), release.head_length.tolist(), strict=True))
-    return replace(instances, head_length=np.array([known.get(p, np.nan) for p in people(instances)], np.float32))
+    found = np.array([known.get(person, np.nan) for person in people(instances)], np.float32)
+    if instances.head_length is not None:
+        found = np.where(np.isnan(found), instances.head_length, found)
+    return replace(instances, head_length=found)
 
 
 def _coco(root: Path) -> tuple[Roles, list[str]]:
@@ -177,11 +189,17 @@ def _animalpose(root: Path) -> tuple[Roles, list[str]]:
     """mmpose's files have a split; that of the authors' one file is drawn by image."""
     files = [root / "annotations" / f"animalpose_{part}.json" for part in ("train", "val", "test")]
     if all(file.is_file() for file in files):
-        read = [coco.read_coco(file, root) for file in files]
+        read = [_with_sigmas(coco.read_coco(file, root)) for file in files]
         return list(zip(("labelled", "val", "test"), read, strict=True)), []
     found = animalpose.FORMAT.read(root, Options())
     sizes = PROTOCOLS["animalpose"].counts
     return _by_role(found.instances, _drawn_images(len(found.instances.images), sizes)), list(found.notes)
+
+
+def _with_sigmas(instances: Instances) -> Instances:
+    if instances.skeleton is None:
+        return instances
+    return replace(instances, skeleton=animalpose.with_sigmas(instances.skeleton))
 
 
 def _animalpose_to(target: str) -> Callable[[Path], tuple[Roles, list[str]]]:

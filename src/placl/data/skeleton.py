@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ class Skeleton:
     def __post_init__(self) -> None:
         if not self.keypoints:
             raise ValueError("a skeleton needs at least one keypoint")
+        for i, name in enumerate(self.keypoints, start=1):
+            if not name.strip():
+                raise ValueError(f"keypoint {i} has no name")
         if len(set(self.keypoints)) != len(self.keypoints):
             raise ValueError(f"keypoint names repeat: {list(self.keypoints)}")
         for a, b in (*self.edges, *self.flip_pairs):
@@ -42,6 +46,9 @@ class Skeleton:
             object.__setattr__(self, "sigmas", sigmas)
         if len(self.sigmas) != len(self):
             raise ValueError(f"{len(self.sigmas)} sigmas for {len(self)} keypoints")
+        for name, sigma in zip(self.keypoints, self.sigmas, strict=True):
+            if not 0 < sigma < math.inf:
+                raise ValueError(f'sigma of "{name}" is {sigma:g}, expected a positive number')
 
     def __len__(self) -> int:
         return len(self.keypoints)

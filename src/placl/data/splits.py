@@ -64,10 +64,10 @@ def draw_split(
     test_fraction: float,
     seed: int,
 ) -> Split:
-    """Divide a pool. Instances that share an image never fall on both sides of a division.
+    """Divide a pool. Training, val and test never share an image, nor do the two halves.
 
-    Where the validation or test set is drawn here, unlabelled instances on its images have no part to be in and are
-    left out.
+    Unlabelled instances on validation or test images have no part to be in and are left out. Those on labelled images
+    are unlabelled instances like others: training sees these images anyway.
     """
     random = np.random.default_rng([seed, 1])
     train = _shuffled_by_image(pool, np.flatnonzero(source == "labelled"), random)
@@ -137,7 +137,10 @@ def make_problem(pool: Pool, split: Split, needs_val: bool = True) -> Problem:
     if not part["labelled"].labelled.any():
         raise InputError("no labelled instance: at least one annotation needs a keypoint with visibility > 0.")
     if needs_val and not part["val"].labelled.any():
-        raise InputError("the validation split is empty: name a file in data.val or set data.val_fraction above 0.")
+        raise InputError(
+            "the validation split is empty: name a source in data.val, set data.val_fraction above 0, or label more "
+            "images (the instances of one image stay together)."
+        )
     halves = part["half_1"].without_labels(), part["half_2"].without_labels()
     return Problem(part["labelled"], halves, part["val"])
 
@@ -158,6 +161,8 @@ def fingerprint(pool: Pool) -> str:
     digest.update("\n".join(pool.ids).encode())
     for array in (pool.keypoints, pool.visibility, pool.length, pool.area, pool.to_image):
         digest.update(np.ascontiguousarray(array).tobytes())
+    if pool.head is not None:
+        digest.update(pool.head.tobytes())
     if isinstance(pool.crops, np.memmap):  # a cache, whose folder is named by a hash of what made it
         digest.update(Path(str(pool.crops.filename)).parent.name.encode())
         digest.update(pool.rows.tobytes())

@@ -69,7 +69,7 @@ def score(predicted: PseudoLabels, truth: Pool, settings: Reward) -> Score:
 def _by_head(predicted: PseudoLabels, truth: Pool, alpha: float) -> PCK:
     """As MPII: its pelvis and thorax do not count."""
     if truth.head is None or np.isnan(truth.head[truth.labelled]).any():
-        raise InputError("reward.metric=pckh: the data have no head sizes. Use reward.metric=pck.")
+        raise InputError("pckh: the data have no head sizes. Use the metric pck.")
     exclude = [name for name in ("pelvis", "thorax") if name in truth.skeleton.keypoints]
     head = np.where(np.isnan(truth.head), 1, truth.head)  # of instances without a label, which do not count
     return pckh(predicted.keypoints, truth.keypoints, truth.visibility, head, exclude, alpha, skeleton=truth.skeleton)

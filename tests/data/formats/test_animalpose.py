@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from placl.data.formats import coco
-from placl.data.formats.animalpose import FORMAT, read_animalpose
+from placl.data.formats.animalpose import FORMAT, read_animalpose, with_sigmas
 from placl.data.formats.format import Options
+from placl.data.skeleton import Skeleton
 from placl.errors import InputError
 
 Json = dict[str, Any]
@@ -153,6 +154,41 @@ def test_a_broken_file_is_named(tmp_path: Path, key: str, value: object, complai
     message = refusal(write(tmp_path, animals() | {key: value}))
     assert message.startswith(f"{tmp_path / 'keypoints.json'}: ")
     assert complaint in message
+
+
+def test_two_names_that_lead_to_one_image(tmp_path: Path) -> None:
+    data = animals()
+    data["images"] = {"1": "x/a.jpg", "12": "y/a.jpg"}
+    path = write(tmp_path, data)
+    assert refusal(path) == (
+        f'{path}: image 1: "y/a.jpg" and "x/a.jpg" both lead to {tmp_path / "images/a.jpg"}. Pass --images DIR.'
+    )
+
+
+AUTHORS = (
+    "left_eye", "right_eye", "nose", "left_ear", "right_ear", "left_front_elbow", "right_front_elbow",
+    "left_back_elbow", "right_back_elbow", "left_front_knee", "right_front_knee", "left_back_knee", "right_back_knee",
+    "left_front_paw", "right_front_paw", "left_back_paw", "right_back_paw", "throat", "withers", "tailbase",
+)  # fmt: skip
+MMPOSE = (
+    "L_Eye", "R_Eye", "L_EarBase", "R_EarBase", "Nose", "Throat", "TailBase", "Withers", "L_F_Elbow", "R_F_Elbow",
+    "L_B_Elbow", "R_B_Elbow", "L_F_Knee", "R_F_Knee", "L_B_Knee", "R_B_Knee", "L_F_Paw", "R_F_Paw", "L_B_Paw",
+    "R_B_Paw",
+)  # fmt: skip
+
+
+def test_sigmas_are_mmposes_by_keypoint(tmp_path: Path) -> None:
+    limbs = (0.107,) * 4 + (0.087,) * 4 + (0.089,) * 4
+    mmpose = (0.025, 0.025, 0.026, 0.035, 0.035, 0.1, 0.1, 0.1, *limbs)
+    edges, pairs = ((0, 1),), ((0, 1),)
+    assert with_sigmas(Skeleton(MMPOSE, edges, pairs)) == Skeleton(MMPOSE, edges, pairs, mmpose)
+    assert with_sigmas(Skeleton(AUTHORS)).sigmas == (0.025, 0.025, 0.035, 0.026, 0.035, *limbs, 0.1, 0.1, 0.1)
+    assert with_sigmas(Skeleton(("beak", "nose"), sigmas=(0.2, 0.3))).sigmas == (0.2, 0.035)
+    path = write(tmp_path, animals())
+    for names in (None, ("a", "b", "c")):
+        skeleton = read_animalpose(path, Options(keypoints=names)).instances.skeleton
+        assert skeleton is not None
+        assert skeleton.sigmas == (0.025, 0.025, 0.035)
 
 
 def test_categories_must_agree(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,13 +41,14 @@ def birds(folder: Path, n: int = 3, seed: int = 0) -> Instances:
         classes=tuple(("wren", "owl")[i % 2] for i in range(n)),
         splits=("train", "test"),
         drawn=random.random(n) < 0.5,
+        head_length=np.append(random.uniform(1, 9, n - 1), np.nan).astype(np.float32),
     )
 
 
 def same(one: Instances, other: Instances) -> None:
     assert one.skeleton == other.skeleton
     assert [image.resolve() for image in one.images] == [image.resolve() for image in other.images]
-    for name in ("image_index", "boxes", "keypoints", "visibility", "area", "drawn"):
+    for name in ("image_index", "boxes", "keypoints", "visibility", "area", "drawn", "head_length"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     assert (one.ids, one.classes, one.splits) == (other.ids, other.classes, other.splits)
 
@@ -71,6 +73,14 @@ def test_names_are_relative_to_the_file(tmp_path: Path) -> None:
     assert [image.resolve() for image in read_coco(file).images] == list(instances.images)
 
 
+def test_head_lengths_are_written_where_they_are_known(tmp_path: Path) -> None:
+    instances = replace(birds(tmp_path), head_length=np.array([7.1, np.nan, 3], np.float32))
+    (file,) = write_coco(instances, tmp_path)
+    annotations = json.loads(file.read_text())["annotations"]
+    assert [annotation.get("head_length") for annotation in annotations] == [float(np.float32(7.1)), None, 3.0]
+    assert "head_length" not in annotations[1]
+
+
 def test_a_whole_image_is_written_as_its_box(tmp_path: Path) -> None:
     save(tmp_path / "a.png")
     (file,) = write_coco(read_folder(tmp_path), tmp_path)
@@ -80,8 +90,6 @@ def test_a_whole_image_is_written_as_its_box(tmp_path: Path) -> None:
 
 
 def test_numbers_of_ids_that_are_no_numbers_are_counted(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     instances = replace(birds(tmp_path), ids=("a.png#left", "a.png#right", "b.png#left"))
     (file,) = write_coco(instances, tmp_path)
     assert [annotation["id"] for annotation in json.loads(file.read_text())["annotations"]] == [1, 2, 3]

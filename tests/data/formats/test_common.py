@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placl.data.formats.common import box_around, boxes_where_none_are, drawn_boxes, find_image, load_json
+from placl.data.formats.common import Leads, box_around, boxes_where_none_are, drawn_boxes, find_image, load_json
 from placl.errors import InputError
 
 
@@ -31,6 +31,22 @@ def test_the_longest_part_of_a_name_counts(tmp_path: Path) -> None:
     assert find_image([tmp_path], "/far/two/b.png") == tmp_path / "two" / "b.png"
     assert find_image([tmp_path], "/far/three/b.png") == tmp_path / "b.png"
     assert find_image([tmp_path], "c.png") is None
+
+
+def test_two_names_of_one_file_are_refused(tmp_path: Path) -> None:
+    leads = Leads()
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for name in ("a.png", "./a.png", ".\\a.png", "x/../a.png"):  # one name, however it is spelt
+        leads.add(tmp_path / "real" / "a.png", name, "file.csv")
+    leads.add(tmp_path / "real" / "b.png", "b.png", "file.csv")
+    assert tmp_path / "link" / "a.png" in leads
+    assert tmp_path / "link" / "c.png" not in leads
+    with pytest.raises(InputError) as caught:
+        leads.add(tmp_path / "link" / "a.png", "link/a.png", "file.csv: line 7")
+    assert str(caught.value) == (
+        f'file.csv: line 7: "a.png" and "link/a.png" both lead to {tmp_path / "link" / "a.png"}. Pass --images DIR.'
+    )
 
 
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 6), k=st.integers(1, 5))

@@ -227,7 +227,9 @@ def test_not_an_export(tmp_path: Path, content: bytes, complaint: str) -> None:
 
 def test_two_images_of_one_file(tmp_path: Path) -> None:
     body = image("x/a.jpg") + image("y/a.jpg")
-    assert "as another image does" in refusal(export(tmp_path, body, images=("a.jpg",)))
+    assert "both lead to" in refusal(export(tmp_path, body, images=("a.jpg",)))
+    twice = image("a.jpg") + image("a.jpg")
+    assert 'image "a.jpg": occurs twice.' in refusal(export(tmp_path, twice, images=("a.jpg",)))
 
 
 def test_claims_nothing_else(tmp_path: Path) -> None:

@@ -81,6 +81,14 @@ def test_labels_of_new_videos_are_for_the_test(tmp_path: Path) -> None:
     assert "CollectedData_new.csv: its images are the test split" in found.notes[0]
 
 
+def test_an_image_in_two_tables(tmp_path: Path) -> None:
+    folder(tmp_path)
+    (tmp_path / "CollectedData_new.csv").write_text(HEADER + "labeled-data/img0.png,1,2,3,4\n")
+    assert refusal(tmp_path) == (
+        f'{tmp_path / "CollectedData_new.csv"}: image "labeled-data/img0.png" is in another table as well. Keep one.'
+    )
+
+
 def test_a_table_for_each_view(tmp_path: Path) -> None:
     folder(tmp_path, ("top/0.png", "bot/0.png")).joinpath("CollectedData.csv").unlink()
     for view in ("top", "bot"):

@@ -172,6 +172,20 @@ def test_a_broken_person_is_named(tmp_path: Path, key: str, value: object, compl
     assert complaint in refusal(write_list(tmp_path, data))
 
 
+def test_two_names_that_lead_to_one_image(tmp_path: Path) -> None:
+    data = persons()
+    for person, name in zip(data, ("x/a.jpg", "x/a.jpg", "y/a.jpg"), strict=True):
+        person["image"] = name
+    path = write_list(tmp_path, data)
+    assert refusal(path) == (
+        f'{path}: "x/a.jpg" and "y/a.jpg" both lead to {tmp_path / "images/a.jpg"}. Pass --images DIR.'
+    )
+    images = annolist()
+    images[0]["image"]["name"], images[2]["image"]["name"] = "x/a.jpg", "y/a.jpg"
+    release = write_release(tmp_path / "release", images, [1] * len(images))
+    assert '"x/a.jpg" and "y/a.jpg" both lead to' in refusal(release)
+
+
 def test_truncated_and_empty_lists(tmp_path: Path) -> None:
     path = write_list(tmp_path, persons())
     path.write_text(path.read_text()[:300])

@@ -73,8 +73,15 @@ def test_a_list_of_files(tmp_path: Path) -> None:
 
 def test_what_nobody_knows(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("hello")
-    with pytest.raises(InputError, match=r"notes\.md: its format is not known\. Name it with --format: "):
+    with pytest.raises(InputError, match=r"notes\.md: is of no known format\. Known are "):
         read_source(tmp_path / "notes.md")
+    (tmp_path / "cut.json").write_text('{"images": [')
+    with pytest.raises(InputError, match=r"cut\.json: is not JSON"):
+        read_source(tmp_path / "cut.json")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty: holds neither images or videos nor annotations"):
+        read_source(tmp_path / "empty")
+    assert format_named("dlc").name == "deeplabcut"
     with pytest.raises(InputError, match="nowhere: does not exist"):
         read_source(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r'format "deeplabcat" is unknown\. Did you mean "deeplabcut"\?'):

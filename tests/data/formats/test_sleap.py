@@ -15,6 +15,7 @@ from PIL import Image
 
 from placl.data.formats.format import Found, Options
 from placl.data.formats.sleap import FORMAT
+from placl.data.formats.video import read_videos
 from placl.data.instances import Instances
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
@@ -153,6 +154,46 @@ def test_frames_of_a_video_are_written_once(tmp_path: Path) -> None:
     film(tmp_path / "fly.avi", frames=5)  # another video under the same name: its frames are others
     assert set(read(path, frames=frames).instances.images).isdisjoint(instances.images)
     assert not list(frames.rglob("*.part"))
+
+
+def test_frames_are_those_of_the_video_as_an_unlabelled_source(tmp_path: Path) -> None:
+    """A frame that is labelled here and unlabelled there would be two images."""
+    path, frames = on_film(tmp_path), tmp_path / "frames"
+    labelled = read(path, frames=frames).instances.images
+    unlabelled = read_videos(tmp_path / "fly.avi", Options(frames=frames, count=4)).instances.images
+    assert labelled == unlabelled[2:]
+
+
+def test_a_frame_that_is_cut_off_is_written_anew(tmp_path: Path) -> None:
+    path, frames = on_film(tmp_path), tmp_path / "frames"
+    image = read(path, frames=frames).instances.images[0]
+    content = image.read_bytes()
+    image.write_bytes(content[:40])
+    read(path, frames=frames)
+    assert image.read_bytes() == content
+
+
+@pytest.mark.parametrize("kind", ["images", "videos"])
+def test_two_names_that_lead_to_one_file(tmp_path: Path, kind: str) -> None:
+    """Labels of one video must not be read as labels of another."""
+    names = [tmp_path / folder / ("1.png" if kind == "images" else "fly.avi") for folder in "ab"]
+    for name in names:
+        name.parent.mkdir()
+        picture(name) if kind == "images" else film(name)
+    videos = [sleap_io.Video.from_filename(str(name) if kind == "videos" else [str(name)]) for name in names]
+    skeleton = fly_skeleton()
+    animals = [sleap_io.Instance.from_numpy(POINTS, skeleton=skeleton) for _ in videos]
+    frames = [
+        sleap_io.LabeledFrame(video=video, frame_idx=0, instances=[animal])
+        for video, animal in zip(videos, animals, strict=True)
+    ]
+    path = tmp_path / "labels.slp"
+    sleap_io.save_slp(sleap_io.Labels(frames, videos=videos, skeletons=[skeleton]), str(path), verbose=False)
+    assert len(read(path, frames=tmp_path / "frames").instances.images) == 2
+    names[0].rename(tmp_path / names[0].name)
+    names[1].unlink()
+    message = refusal(path, frames=tmp_path / "frames")
+    assert f'"{names[0]}" and "{names[1]}" both lead to {tmp_path / names[0].name}.' in message
 
 
 def test_frames_go_to_the_cache_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

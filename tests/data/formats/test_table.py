@@ -183,6 +183,24 @@ def test_broken_table(tmp_path: Path, case: str) -> None:
     assert "\n" not in message
 
 
+def test_two_names_that_lead_to_one_image(tmp_path: Path) -> None:
+    path = table(tmp_path, "image,p_x,p_y\na/a.png,1,2\nb/a.png,3,4\n")
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert str(caught.value) == (
+        f'{path}: line 3: "a/a.png" and "b/a.png" both lead to {tmp_path / "a.png"}. Pass --images DIR.'
+    )
+    path = table(tmp_path, "image,p_x,p_y\na.png,1,2\n./a.png,3,4\na.png,5,6\n")  # one name, however it is spelt
+    assert len(read(path).images) == 1
+
+
+def test_a_keypoint_without_a_name(tmp_path: Path) -> None:
+    path = table(tmp_path, "image,_x,_y\na.png,1,2\n")
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path}: keypoint 1 has no name."
+
+
 def test_claims_only_its_own(tmp_path: Path) -> None:
     for content in ("", "image,label\na.png,cat\n", "scorer,A,A\nbodyparts,a,a\ncoords,x,y\n", "image,id\n"):
         assert not FORMAT.claims(table(tmp_path, content))

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from placl.data.formats import video
+from placl.data.formats import frames, video
 from placl.data.formats.format import Options
 from placl.data.formats.video import FORMAT, read_videos
 from placl.errors import InputError, MachineError
@@ -107,11 +107,15 @@ def test_a_long_video_is_thinned_out(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_headers_that_lie_do_no_harm(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, promised: int
 ) -> None:
-    monkeypatch.setattr(video, "_promised", lambda _: promised)
+    monkeypatch.setattr(video, "promised_length", lambda _: promised)
     found = read_videos(clip, options(tmp_path, 5))
     assert [number_of(image) for image in found.instances.images] == [10, 30, 50, 70, 90]
     cut = ("clip.mp4: its header promises 5000 frames, 100 can be decoded; is it cut off?",)
     assert found.notes == (cut if promised == 5000 else ())
+    assert sorted(path.name for path in found.instances.images[0].parent.glob("*.png")) == [
+        f"clip_0000{n}.png" for n in (10, 30, 50, 70, 90)
+    ]  # and none that the header had led to
+    assert len(list((tmp_path / "frames").iterdir())) == 1
 
 
 def test_a_video_that_breaks_off(tmp_path: Path) -> None:
@@ -127,37 +131,68 @@ def test_a_video_that_breaks_off(tmp_path: Path) -> None:
 def test_frames_are_used_again(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = read_videos(clip, options(tmp_path, 5))
     with monkeypatch.context() as patch:
-        patch.setattr(video, "_extract", lambda *_: pytest.fail("decoded again"))
+        patch.setattr(frames, "open_video", lambda *_: pytest.fail("decoded again"))
         again = read_videos(clip, options(tmp_path, 5))
     assert (again.instances.images, again.instances.ids) == (first.instances.images, first.instances.ids)
-    assert read_videos(clip, options(tmp_path, 4)).instances.images[0].parent != first.instances.images[0].parent
     write(clip, [numbered(255 - i) for i in range(100)])
     os.utime(clip, ns=(1, 1))
     changed = read_videos(clip, options(tmp_path, 5))
     assert [number_of(image) for image in changed.instances.images] == [245, 225, 205, 185, 165]
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut", "no marker"])
-def test_a_set_that_lost_files_is_made_anew(clip: Path, tmp_path: Path, damage: str) -> None:
-    image = read_videos(clip, options(tmp_path, 5)).instances.images[2]
+def test_a_frame_is_one_image_however_it_was_chosen(clip: Path, tmp_path: Path) -> None:
+    """Otherwise it could be in both halves of the unlabelled images, or labelled and unlabelled."""
+    few = read_videos(clip, options(tmp_path, 10)).instances  # 5, 15, ..., 95
+    before = {image: image.stat().st_mtime_ns for image in few.images}
+    many = read_videos(clip, options(tmp_path, 50)).instances  # 1, 3, ..., 99
+    assert set(few.images) < set(many.images)
+    assert len(read_videos(clip, options(tmp_path, 100, "motion")).instances) == 100
+    moving = read_videos(clip, options(tmp_path, 60, "motion")).instances
+    assert moving.images[0].parent == few.images[0].parent
+    assert len(list(few.images[0].parent.glob("*.png"))) == 100
+    assert {image: image.stat().st_mtime_ns for image in few.images} == before  # used again
+    link = tmp_path / "link.mp4"
+    link.symlink_to(clip)
+    assert read_videos(link, options(tmp_path, 10)).instances.images == few.images
+
+
+@pytest.mark.parametrize("sampling", video.SAMPLINGS)
+@pytest.mark.parametrize("damage", ["gone", "cut", "empty", "no numbers", "bad numbers", "other numbers"])
+def test_what_got_lost_is_made_anew(clip: Path, tmp_path: Path, damage: str, sampling: str) -> None:
+    first = read_videos(clip, options(tmp_path, 5, sampling)).instances
+    image = first.images[2]
+    (numbers,) = image.parent.glob(".*.json")
     if damage == "gone":
         image.unlink()
-    elif damage == "cut":
-        image.write_bytes(image.read_bytes()[:50])
+    elif damage in ("cut", "empty"):
+        image.write_bytes(image.read_bytes()[: 50 if damage == "cut" else 0])
+    elif damage == "no numbers":
+        numbers.unlink()
     else:
-        (image.parent / video.MARKER).unlink()
-    found = read_videos(clip, options(tmp_path, 5))
-    assert [number_of(image) for image in found.instances.images] == [10, 30, 50, 70, 90]
+        bad = '{"numbers": [1, 500], "length": 100, "promised": 100}'
+        numbers.write_text("[[1" if damage == "bad numbers" else bad)
+    found = read_videos(clip, options(tmp_path, 5, sampling)).instances
+    assert found.images == first.images
+    assert [number_of(image) for image in found.images] == [int(name.split("#")[1]) for name in found.ids]
 
 
-def test_an_interrupted_extraction_leaves_nothing(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> list[str]:
-        raise KeyboardInterrupt
+def test_an_interrupted_extraction_leaves_nothing_half_done(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = frames.write_frame
 
-    monkeypatch.setattr(video, "_notes", interrupted)
+    def interrupted(file: Path, image: np.ndarray) -> None:
+        if file.name == "clip_000050.png":
+            raise KeyboardInterrupt
+        written(file, image)
+
+    for module in (frames, video):
+        monkeypatch.setattr(module, "write_frame", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read_videos(clip, options(tmp_path, 5))
-    assert list((tmp_path / "frames").iterdir()) == []
+    assert [path for path in (tmp_path / "frames").rglob("*") if path.is_file()] == []
+    monkeypatch.undo()
+    assert len(read_videos(clip, options(tmp_path, 5)).instances) == 5
 
 
 def test_frames_go_to_the_cache_unless_told(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,16 +235,16 @@ def test_a_broken_video(tmp_path: Path, content: bytes, sampling: str) -> None:
         read_videos(tmp_path / "bad.mp4", options(tmp_path, 5, sampling))
     assert str(caught.value).startswith(str(tmp_path / "bad.mp4"))
     assert "\n" not in str(caught.value)
-    assert list((tmp_path / "frames").iterdir()) == []
+    assert not (tmp_path / "frames").exists()
 
 
 def test_ffmpeg_keeps_silent(tmp_path: Path) -> None:
     (tmp_path / "bad.mp4").write_bytes(b"no video" * 500)
     # In a process of its own: FFmpeg asks once whether it may talk, and here another test may have been first.
     code = (
-        "import sys; from pathlib import Path; from placl.data.formats import video\n"
-        "try: video._open(Path(sys.argv[1]))\n"
-        "except video.InputError: print('refused')"
+        "import sys; from pathlib import Path; from placl.data.formats import frames\n"
+        "try: frames.open_video(Path(sys.argv[1]))\n"
+        "except frames.InputError: print('refused')"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "bad.mp4")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | PATHS)
@@ -218,7 +253,8 @@ def test_ffmpeg_keeps_silent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sampling", video.SAMPLINGS)
 def test_a_video_without_frames(tmp_path: Path, sampling: str, monkeypatch: pytest.MonkeyPatch, clip: Path) -> None:
-    monkeypatch.setattr(video, "_frames", lambda *_: iter(()))
+    for module in (frames, video):
+        monkeypatch.setattr(module, "decoded", lambda *_: iter(()))
     with pytest.raises(InputError, match="no frame can be decoded"):
         read_videos(clip, options(tmp_path, 5, sampling))
 

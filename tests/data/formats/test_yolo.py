@@ -1,5 +1,6 @@
 """YOLO pose: folders as Ultralytics, Roboflow and people lay them out, and what is written is read back."""
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -178,6 +179,10 @@ def test_broken_lines(tmp_path: Path, case: str) -> None:
         ({"flip_idx": [0, 0, 1]}, "flip_idx is [0, 0, 1], expected each number from 0 to 2 once."),
         ({"names": None}, "names is not a list of classes."),
         ({"skeleton": [[0, 7]]}, "its skeleton is wrong (pair (0, 7) points outside the 3 keypoints)."),
+        ({"sigmas": [0.1, -1, 0.1]}, 'its skeleton is wrong (sigma of "right_eye" is -1, expected a positive number).'),
+        ({"kpt_names": ["a", "", "b"]}, "its skeleton is wrong (keypoint 2 has no name)."),
+        ({"boxes_drawn": "yes"}, "boxes_drawn is yes, expected true, false or a list of image#line."),
+        ({"boxes_drawn": [1]}, "boxes_drawn is [1], expected true, false or a list of image#line."),
         ({"train": "nowhere"}, 'train is "nowhere", which is not below'),
         ({"train": None, "val": None}, "no image is in its train, val and test."),
     ],
@@ -210,6 +215,69 @@ def test_round_trip_of_a_dataset(tmp_path: Path) -> None:
     assert FORMAT.write(first, tmp_path / "second") == [tmp_path / "second/data.yaml"]
     same(first, read(tmp_path / "second"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]  # nothing half-written stays
+
+
+@pytest.mark.parametrize(
+    ("drawn", "written"),
+    [
+        ([True, True, False], True),  # all but the whole image
+        ([False, True, False], ["images/train/a.jpg#2"]),
+        ([False, False, False], None),
+    ],
+)
+def test_drawn_boxes_stay_drawn(tmp_path: Path, drawn: list[bool], written: object) -> None:
+    """A later training must not take them for boxes that were given."""
+    first = replace(read(dataset(tmp_path / "first")), drawn=np.array(drawn))
+    assert FORMAT.write is not None
+    (file,) = FORMAT.write(first, tmp_path / "second")
+    assert yaml.safe_load(file.read_text()).get("boxes_drawn") == written
+    found = read(file)
+    same(first, found)
+    assert (found.drawn is None) == (written is None)
+    if found.drawn is not None:
+        assert found.drawn.tolist() == drawn
+
+
+def test_drawn_boxes_that_are_gone(tmp_path: Path) -> None:
+    root = dataset(tmp_path, boxes_drawn=["images/train/a.jpg#1", "images/train/gone.jpg#1"])
+    found = FORMAT.read(root, Options())
+    assert found.instances.drawn is not None
+    assert found.instances.drawn.tolist() == [True, False, False]
+    assert found.notes == ("data.yaml: boxes_drawn names 1 boxes that are not there, such as images/train/gone.jpg#1.",)
+    assert read(dataset(tmp_path / "b", boxes_drawn=False)).drawn is None
+
+
+def test_its_own_output_is_replaced_and_nothing_else(tmp_path: Path) -> None:
+    assert FORMAT.write is not None
+    for name in ("a.png", "b.png"):
+        picture(tmp_path / name)
+    out = tmp_path / "out"
+    FORMAT.write(one(tmp_path / "a.png"), out)
+    (out / "runs").mkdir()
+    FORMAT.write(one(tmp_path / "b.png", boxes=np.array([[3.0, 2, 3, 4]])), out)
+    assert sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()) == [
+        "data.yaml",
+        "images/all/b.png",
+        "labels/all/b.txt",
+    ]
+    assert (out / "runs").is_dir()
+    assert read(out).boxes.tolist() == [[3, 2, 3, 4]]
+    FORMAT.write(read(out), out)  # also from itself
+    assert read(out).boxes.tolist() == [[3, 2, 3, 4]]
+    assert (out / "images/all/b.png").is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "b.png", "out"]
+
+
+@pytest.mark.parametrize("kept", ["images", "labels", "data.yaml"])
+def test_what_others_made_is_not_replaced(tmp_path: Path, kept: str) -> None:
+    assert FORMAT.write is not None
+    picture(tmp_path / "a.png")
+    root = dataset(tmp_path / "theirs")
+    for name in {"images", "labels", "data.yaml"} - {kept}:
+        (root / name).rename(tmp_path / name)
+    with pytest.raises(InputError, match=f"has {kept} already, which was not written here"):
+        FORMAT.write(one(tmp_path / "a.png"), root)
+    assert [path.name for path in root.iterdir()] == [kept]
 
 
 COORDINATES = st.integers(-32, 64 * 64 - 32).map(lambda n: n / 64)  # from corner to corner of 64 px
@@ -331,6 +399,3 @@ def test_the_writer_refuses(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere.png: does not exist"):
         FORMAT.write(one(tmp_path / "nowhere.png"), tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
-    FORMAT.write(one(tmp_path / "a.png"), tmp_path / "out")
-    with pytest.raises(InputError, match="has a folder images already"):
-        FORMAT.write(one(tmp_path / "a.png"), tmp_path / "out")

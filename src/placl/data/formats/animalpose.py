@@ -6,13 +6,14 @@ mmpose's conversion is plain COCO and read as such.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from placl.data.formats.coco import coco_skeleton
-from placl.data.formats.common import checked_numbers, load_json, peek_json, renamed, require_image
+from placl.data.formats.common import Leads, checked_numbers, load_json, peek_json, renamed, require_image
 from placl.data.formats.format import Format, Found, Options
 from placl.data.instances import Instances
 from placl.data.pool import VISIBLE
@@ -20,6 +21,30 @@ from placl.data.skeleton import Skeleton
 from placl.errors import InputError
 
 Record = dict[str, Any]
+# From configs/_base_/datasets/animalpose.py of mmpose, whose names stand on the right of the authors'; the paper has
+# none. They were made from COCO's by hand: one ear's is that of COCO's nose, and the nose's that of COCO's ears.
+SIGMAS = {
+    name: sigma
+    for names, sigma in (
+        ("left_eye L_Eye right_eye R_Eye", 0.025),
+        ("left_ear L_EarBase", 0.026),
+        ("right_ear R_EarBase nose Nose", 0.035),
+        ("throat Throat tailbase TailBase withers Withers", 0.1),
+        ("left_front_elbow L_F_Elbow right_front_elbow R_F_Elbow", 0.107),
+        ("left_back_elbow L_B_Elbow right_back_elbow R_B_Elbow", 0.107),
+        ("left_front_knee L_F_Knee right_front_knee R_F_Knee", 0.087),
+        ("left_back_knee L_B_Knee right_back_knee R_B_Knee", 0.087),
+        ("left_front_paw L_F_Paw right_front_paw R_F_Paw", 0.089),
+        ("left_back_paw L_B_Paw right_back_paw R_B_Paw", 0.089),
+    )
+    for name in names.split()
+}
+
+
+def with_sigmas(skeleton: Skeleton) -> Skeleton:
+    """AnimalPose's skeleton, under the names of its authors or of mmpose, with the OKS sigmas that mmpose gave it."""
+    known = zip(skeleton.keypoints, skeleton.sigmas, strict=True)
+    return replace(skeleton, sigmas=tuple(SIGMAS.get(name, sigma) for name, sigma in known))
 
 
 def read_animalpose(path: Path, options: Options) -> Found:
@@ -87,7 +112,7 @@ def _skeleton(file: Path, categories: dict[int, Record]) -> Skeleton:
         raise InputError(f"{file}: {error}") from error
     if len({skeleton.keypoints for skeleton in skeletons}) > 1:
         raise InputError(f"{file}: its categories name different keypoints. Give all of them one list.")
-    return skeletons[0]
+    return with_sigmas(skeletons[0])
 
 
 def _boxes(file: Path, annotations: list[Record]) -> np.ndarray:
@@ -105,7 +130,11 @@ def _files(
 ) -> tuple[tuple[Path, ...], np.ndarray]:
     """The image files that are annotated, each once, and (N,) int64 into them."""
     used = dict.fromkeys(str(annotation["image_id"]) for annotation in annotations)
-    found = {key: require_image([root], images[key], f"{file}: image {key}") for key in used}
+    found, leads = {}, Leads()
+    for key in used:
+        where = f"{file}: image {key}"
+        found[key] = require_image([root], images[key], where)
+        leads.add(found[key], images[key], where)
     position = {place: i for i, place in enumerate(dict.fromkeys(found.values()))}
     return tuple(position), np.array([position[found[str(a["image_id"])]] for a in annotations], np.int64)
 

@@ -25,6 +25,7 @@ from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
 
 Record = dict[str, Any]
+BEYOND = 1e12  # pixels, or square pixels
 NAMELESS = "keypoint_"  # and a number: what keypoints are called that nobody has named
 
 
@@ -57,7 +58,21 @@ def read_coco(path: Path, images: Path | None = None, *, keypoints: tuple[str, .
         classes=tuple(str(categories[annotation["category_id"]].get("name", "")) for annotation in annotations),
         splits=_splits(files, index, records, annotations),
         drawn=np.array([a.get("bbox") is None or a.get("bbox_drawn") is True for a in annotations], dtype=bool),
+        head_length=_heads(path, annotations),
     )
+
+
+def _heads(path: Path, annotations: list[Record]) -> np.ndarray | None:
+    """(N,) float32 of "head_length", which goes beyond COCO: what PCKh divides by; NaN where one has none."""
+    rows = [i for i, annotation in enumerate(annotations) if annotation.get("head_length") is not None]
+    if not rows:
+        return None
+    given = [annotations[i] for i in rows]
+    lists = [[annotation["head_length"]] for annotation in given]
+    heads = np.full(len(annotations), np.nan, np.float32)
+    wrong = ': "head_length" is not a number.'
+    heads[rows] = _checked_table(path, given, "head_length", lists, 1, lambda _: wrong)[:, 0]
+    return heads
 
 
 def _splits(
@@ -71,12 +86,19 @@ def _splits(
 
 
 def read_boxes(path: Path, images: Path) -> Instances:
-    """The boxes of a COCO json and nothing else: neither labels nor categories are looked at."""
+    """The boxes of a COCO json and nothing else: neither labels nor categories are looked at.
+
+    Where there is no box, or one that was drawn around keypoints, it is the whole image, once.
+    """
     records, annotations, _ = _records(path, with_categories=False)
-    nothing = np.zeros((len(annotations), 0), np.uint8)
-    boxes = _boxes(path, annotations, nothing[..., None], nothing)
+    given = [a.get("bbox") is not None and a.get("bbox_drawn") is not True for a in annotations]
+    boxes = np.full((len(annotations), 4), np.nan)
+    boxes[given] = _given_boxes(path, [a for a, known in zip(annotations, given, strict=True) if known])
     files, index = _files(path, images, records, annotations, required=set())
-    return plain_instances(files, _ids(path, records, annotations), index, boxes, _areas(path, annotations, boxes))
+    area = np.where(given, _areas(path, annotations, boxes), np.nan).astype(np.float32)
+    everyone = plain_instances(files, _ids(path, records, annotations), index, boxes, area)
+    first = np.unique(index, return_index=True)[1]
+    return everyone.take(np.flatnonzero(np.array(given) | np.isin(np.arange(len(index)), first)))
 
 
 def coco_skeleton(category: Record) -> Skeleton:
@@ -207,18 +229,23 @@ def _boxes(path: Path, annotations: list[Record], points: np.ndarray, visibility
     """(N, 4) float64 xywh; that of the labelled keypoints where an annotation has none."""
     boxes = np.empty((len(annotations), 4))
     rows = [i for i, annotation in enumerate(annotations) if annotation.get("bbox") is not None]
-    given = [annotations[i] for i in rows]
-    lists = [annotation["bbox"] for annotation in given]
-    table = _checked_table(path, given, "bbox", lists, 4, lambda _: ': "bbox" is not a list of 4 numbers.')
-    for row in np.flatnonzero((table[:, 2:] <= 0).any(axis=1)):
-        raise InputError(f"{_name(path, given[row])}: its box {given[row]['bbox']} has no size. Fix or remove it.")
-    boxes[rows] = table
+    boxes[rows] = _given_boxes(path, [annotations[i] for i in rows])
     for i in sorted(set(range(len(annotations))) - set(rows)):
         labelled = np.unique(points[i][visibility[i] > UNLABELLED].astype(np.float64), axis=0)
         if len(labelled) < 2:
             raise InputError(f'{_name(path, annotations[i])} has no "bbox" and too few keypoints to draw one around.')
         boxes[i] = box_around(labelled)
     return boxes
+
+
+def _given_boxes(path: Path, annotations: list[Record]) -> np.ndarray:
+    """(N, 4) float64 xywh of annotations that have a box."""
+    lists = [annotation["bbox"] for annotation in annotations]
+    table = _checked_table(path, annotations, "bbox", lists, 4, lambda _: ': "bbox" is not a list of 4 numbers.')
+    for row in np.flatnonzero((table[:, 2:] <= 0).any(axis=1)):
+        box = annotations[row]["bbox"]
+        raise InputError(f"{_name(path, annotations[row])}: its box {box} has no size. Fix or remove it.")
+    return table
 
 
 def _areas(path: Path, annotations: list[Record], boxes: np.ndarray) -> np.ndarray:
@@ -295,6 +322,8 @@ def _checked_table(
         raise InputError(_name(path, culprit) + wrong(culprit))
     for row in np.flatnonzero(~np.isfinite(table).all(axis=1)):
         raise InputError(f'{_name(path, records[row])}: "{key}" holds a number that is not finite.')
+    for row in np.flatnonzero((np.abs(table) > BEYOND).any(axis=1)):
+        raise InputError(f'{_name(path, records[row])}: "{key}" holds a number beyond any image.')
     return table
 
 

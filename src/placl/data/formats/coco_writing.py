@@ -19,8 +19,9 @@ from placl.files import write_atomic
 def write_coco(instances: Instances, path: Path) -> list[Path]:
     """``path`` is the json, or a folder for an annotations.json. Image names are relative to it.
 
-    Beyond COCO: ``flip_pairs`` (0-based) and ``sigmas`` of a category, ``split`` of an image, ``bbox_drawn`` where a
-    box was drawn around the keypoints. The box of a whole image is written as such.
+    Beyond COCO: ``flip_pairs`` (0-based) and ``sigmas`` of a category, ``split`` of an image, ``head_length`` of an
+    annotation (PCKh), ``bbox_drawn`` where a box was drawn around the keypoints. The box of a whole image is written as
+    such.
     """
     file = path if path.suffix.lower() == ".json" else path / "annotations.json"
     sizes = np.array([image_size(image) for image in instances.images]).reshape(-1, 2)  # (M, 2) width, height
@@ -73,6 +74,8 @@ def _annotations(instances: Instances, sizes: np.ndarray, names: tuple[str, ...]
         }
         if instances.drawn is not None and instances.drawn[i]:
             record["bbox_drawn"] = True
+        if instances.head_length is not None and np.isfinite(instances.head_length[i]):
+            record["head_length"] = float(instances.head_length[i])
         records.append(record)
     return records
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -65,6 +66,37 @@ def require_image(roots: list[Path], name: str, where: str) -> Path:
     if found is None:
         raise InputError(f'{where}: image "{name}" does not exist under {roots[0]}. Pass --images DIR.')
     return found
+
+
+class Leads:
+    """Which name led to each image: two names of one file would put two sets of labels on one image, unnoticed."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def __contains__(self, image: Path) -> bool:
+        return real_file(image) in self._names
+
+    def add(self, image: Path, name: str, where: str) -> None:
+        """``where`` names the file and record for the complaint. One name may come again."""
+        known = self._names.setdefault(real_file(image), name)
+        if known != name and _plain(known) != _plain(name):
+            both = f"{json.dumps(known, ensure_ascii=False)} and {json.dumps(name, ensure_ascii=False)}"
+            raise InputError(f"{where}: {both} both lead to {image}. Pass --images DIR.")
+
+
+def _plain(name: str) -> str:
+    return posixpath.normpath(name.replace("\\", "/"))
+
+
+def real_file(file: Path) -> str:
+    """Where it really lies: links to folders are followed, links to files are not, which would be slow."""
+    return os.path.join(_real_folder(os.path.join(os.getcwd(), os.path.dirname(file))), file.name)
+
+
+@lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
 
 
 def box_around(points: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from placl.data.formats.common import require_image
+from placl.data.formats.common import Leads, require_image
 from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.objects import Box, Object, holds, instances_of, upright
 from placl.data.pool import OCCLUDED, VISIBLE
@@ -42,6 +42,7 @@ def read_cvat(path: Path, options: Options) -> Found:
     skeletons = root.find("./image/skeleton") is not None
     objects: list[Object] = []
     splits: dict[Path, str] = {}
+    leads = Leads()
     left = 0
     for number, image in enumerate(root.iterfind("image")):
         name = image.get("name")
@@ -49,8 +50,9 @@ def read_cvat(path: Path, options: Options) -> Found:
         if not name:
             raise InputError(f"{file}: the image at place {number} has no name.")
         found = require_image(roots, name, where)
+        leads.add(found, name, where)
         if found in splits:
-            raise InputError(f"{where}: leads to {found}, as another image does. Pass --images DIR.")
+            raise InputError(f"{where}: occurs twice. Keep one.")
         subset = image.get("subset", "").lower()
         splits[found] = SPLITS.get(subset, subset)
         objects += _objects(where, image, Object(found, f"{name}#"), skeletons)

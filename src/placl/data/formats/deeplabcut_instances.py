@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import dropwhile
 from pathlib import Path
 
 import numpy as np
 
-from placl.data.formats.common import boxes_where_none_are, find_image, require_image
+from placl.data.formats.common import Leads, boxes_where_none_are, find_image, real_file, require_image
 from placl.data.formats.deeplabcut_table import Table
 from placl.data.formats.folder import SUFFIXES
 from placl.data.formats.format import Found
@@ -58,7 +57,7 @@ def instances_of(path: Path, parts: Sequence[Part], naming: Naming) -> Found:
     bodyparts = _bodyparts(path, tables, naming.bodyparts)
     skeleton = _skeleton(path, bodyparts, naming)
     rows, notes = _Rows([], [], [], []), _unique_notes(tables)
-    taken: dict[str, str] = {}  # file -> the name that led to it
+    taken = Leads()
     chosen, owners, points = [], [], []
     for part in parts:
         if part.table is not None:
@@ -134,7 +133,7 @@ def _unique_notes(tables: list[Table]) -> list[str]:
     return [f"{tables[0].path.name}: unique bodyparts left out, they belong to no animal: {', '.join(unique)}."]
 
 
-def _find_rows(part: Part, rows: _Rows, taken: dict[str, str], notes: list[str]) -> tuple[list[int], np.ndarray]:
+def _find_rows(part: Part, rows: _Rows, taken: Leads, notes: list[str]) -> tuple[list[int], np.ndarray]:
     """Add the table's images; which of its rows were kept, and (R, I) which individuals are labelled."""
     table = part.table
     assert table is not None
@@ -145,12 +144,10 @@ def _find_rows(part: Part, rows: _Rows, taken: dict[str, str], notes: list[str])
         if image is None:
             missing.append(name)
             continue
-        file = _real(image)
-        if file in taken:
-            raise InputError(
-                f'{table.path}: images "{taken[file]}" and "{name}" both lead to {image}. Pass --images DIR.'
-            )
-        taken[file] = name
+        if image in taken:
+            taken.add(image, name, str(table.path))
+            raise InputError(f'{table.path}: image "{name}" is in another table as well. Keep one.')
+        taken.add(image, name, str(table.path))
         kept.append(i)
         _add(rows, tidy(image), name, str(table.path), part.split)
     if missing:
@@ -158,10 +155,10 @@ def _find_rows(part: Part, rows: _Rows, taken: dict[str, str], notes: list[str])
     return kept, labelled
 
 
-def _add_frames(part: Part, rows: _Rows, taken: dict[str, str]) -> None:
+def _add_frames(part: Part, rows: _Rows, taken: Leads) -> None:
     for name, file in part.frames:
-        if _real(file) not in taken:
-            taken[_real(file)] = name
+        if file not in taken:
+            taken.add(file, name, str(file.parent))
             _add(rows, file, name, str(file.parent), part.split)
 
 
@@ -175,16 +172,7 @@ def _add(rows: _Rows, image: Path, name: str, source: str, split: str) -> None:
 def tidy(image: Path) -> Path:
     """Without detours (a/../b), unless a link makes the detour lead elsewhere."""
     short = os.path.normpath(image)
-    return Path(short) if _real(Path(short)) == _real(image) else image
-
-
-def _real(file: Path) -> str:
-    return os.path.join(_real_folder(os.path.join(os.getcwd(), os.path.dirname(file))), file.name)
-
-
-@lru_cache(maxsize=4096)
-def _real_folder(folder: str) -> str:
-    return os.path.realpath(folder)
+    return Path(short) if real_file(Path(short)) == real_file(image) else image
 
 
 def short_name(name: str) -> str:

@@ -1,35 +1,25 @@
 """Label Studio's JSON and JSON-MIN exports -> :class:`~placl.data.instances.Instances`.
 
-Coordinates are percentages of the image's width and height, measured from the image's corner: the centre of the first
-pixel is at 50 / width. sleap-io's reader is of no use here: it takes the first annotation, wants a "meta" with a video,
-and knows no boxes, parents or images on the disk.
+Tasks, which of their annotations counts, and where their images are. sleap-io's reader is of no use here: it takes the
+first annotation, wants a "meta" with a video, and knows no boxes, parents or images on the disk.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections import defaultdict
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import numpy as np
-
-from placl.data.formats.common import find_image, load_json, peek_json
+from placl.data.formats.common import Leads, find_image, load_json, peek_json
 from placl.data.formats.folder import SUFFIXES
 from placl.data.formats.format import Format, Found, Options
-from placl.data.formats.objects import Box, Object, holds, instances_of, upright
-from placl.data.images import image_size
-from placl.data.pool import VISIBLE
+from placl.data.formats.label_studio_regions import SHAPES, Record, objects_in
+from placl.data.formats.objects import Object, instances_of
 from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
 
-Record = dict[str, Any]
 UPLOAD = re.compile(r"^[0-9a-f]{8}-")  # what Label Studio puts before the name of an uploaded file
-LARGEST = 1e6  # per cent, or degrees; what is beyond is no place, and neither is NaN
-SHAPES = ("keypointlabels", "rectanglelabels", "rectangle")
 
 
 def read_label_studio(path: Path, options: Options) -> Found:
@@ -37,7 +27,7 @@ def read_label_studio(path: Path, options: Options) -> Found:
     notes: list[str] = []
     roots = [root for root in (options.images, path.parent) if root is not None]
     objects: list[Object] = []
-    leads: dict[Path, str] = {}  # image -> the name that led to it
+    leads = Leads()
     for task in _tasks(path):
         where = f"{path}: task {task['id']}"
         results = _results(where, task, notes)
@@ -45,9 +35,8 @@ def read_label_studio(path: Path, options: Options) -> Found:
             continue
         name = _image_name(where, task)
         image = _find(where, roots, name)
-        if leads.setdefault(image, name) != name:
-            raise InputError(f'{where}: "{leads[image]}" and "{name}" both lead to {image}. Pass --images DIR.')
-        objects += _objects(where, image, f"{image.name}#{task['id']}-", results)
+        leads.add(image, name, where)
+        objects += objects_in(where, image, f"{image.name}#{task['id']}-", results)
     if not objects:
         raise InputError(f"{path}: has no task that is not skipped. Export some that are labelled.")
     counted = [f"{path.name}: {text.format(notes.count(text))}" for text in dict.fromkeys(notes)]
@@ -135,105 +124,6 @@ def _find(where: str, roots: list[Path], name: str) -> Path:
         if image is not None:
             return image
     raise InputError(f"{where}: image {json.dumps(name)} does not exist under {roots[0]}. Pass --images DIR.")
-
-
-def _objects(where: str, image: Path, name: str, results: list[Record]) -> list[Object]:
-    """A rectangle each, with its keypoints. Keypoints that no rectangle is for are one instance."""
-    rectangles: dict[str, Object] = {}
-    for i, region in enumerate(results):
-        if region.get("type") in SHAPES[1:]:
-            box = _box(where, region, image)
-            label = region["value"].get("rectanglelabels")
-            kind = str(label[0]) if isinstance(label, list) and label else ""
-            rectangles[str(region.get("id", i))] = Object(image, name, kind, box)
-    linked = _links(results)
-    groups: dict[str, Object] = dict(rectangles)
-    for region in results:
-        if region.get("type") != "keypointlabels":
-            continue
-        value = region.get("value")
-        names = value.get("keypointlabels") if isinstance(value, dict) else None
-        if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
-            raise InputError(f"{where}: a keypoint has not exactly one label. Fix it in Label Studio.")
-        x, y = (number - 0.5 for number in _numbers(where, region, ("x", "y"), image))
-        key = _owner(where, names[0], (x, y), rectangles, linked.get(str(region.get("id")), []), region)
-        points = groups.setdefault(key, Object(image, name)).points
-        if names[0] in points:
-            raise InputError(
-                f'{where}: keypoint "{names[0]}" occurs twice in an instance. Delete one, or tie each to its rectangle.'
-            )
-        points[names[0]] = (x, y, VISIBLE)
-    return list(groups.values()) or [Object(image, name)]
-
-
-def _links(results: list[Record]) -> dict[str, list[str]]:
-    """What each region is tied to by a relation, whichever way the arrow goes."""
-    links: dict[str, list[str]] = defaultdict(list)
-    for relation in results:
-        if relation.get("type") == "relation":
-            ends = str(relation.get("from_id")), str(relation.get("to_id"))
-            links[ends[0]].append(ends[1])
-            links[ends[1]].append(ends[0])
-    return links
-
-
-def _owner(
-    where: str,
-    name: str,
-    point: tuple[float, float],
-    rectangles: dict[str, Object],
-    linked: list[str],
-    region: Record,
-) -> str:
-    """The rectangle of a keypoint: its parent, one that it is tied to, the only one, or the only one around it."""
-    for candidate in (str(region.get("parentID")), *linked):
-        if candidate in rectangles:
-            return candidate
-    if not rectangles:  # Label Studio's own YOLO backend then tells instances apart by their notes
-        meta = region.get("meta")
-        return json.dumps(meta["text"]) if isinstance(meta, dict) and "text" in meta else ""
-    around = [key for key, found in rectangles.items() if found.box is not None and holds(found.box, *point)]
-    if len(rectangles) == 1:
-        around = list(rectangles)
-    if len(around) != 1:
-        raise InputError(
-            f'{where}: keypoint "{name}" is inside {len(around)} rectangles. Tie it to its own with a relation.'
-        )
-    return around[0]
-
-
-def _numbers(where: str, region: Record, keys: tuple[str, ...], image: Path) -> list[float]:
-    """The given values of a region in pixels of the image, from its corner."""
-    value = region.get("value")
-    numbers: list[Any] = [value.get(key) if isinstance(value, dict) else None for key in keys]
-    for key, number in zip(keys, numbers, strict=True):
-        if type(number) not in (int, float) or not abs(number) < LARGEST:
-            raise InputError(f'{where}: "{key}" of a {region.get("type")} is {json.dumps(number)}, not a number.')
-    if region.get("image_rotation"):
-        raise InputError(f"{where}: its image was turned in Label Studio. Turn the file itself instead.")
-    width, height = region.get("original_width"), region.get("original_height")
-    if not (type(width) is type(height) is int and width > 0 and height > 0):
-        width, height = image_size(image)
-    return [
-        number / 100 * (height if key in ("y", "height") else width) for key, number in zip(keys, numbers, strict=True)
-    ]
-
-
-def _box(where: str, region: Record, image: Path) -> Box:
-    """xywh around a rectangle, which may be turned about its first corner."""
-    x, y, width, height = _numbers(where, region, ("x", "y", "width", "height"), image)
-    if width <= 0 or height <= 0:
-        raise InputError(f"{where}: a rectangle has no size. Delete it in Label Studio.")
-    rotation = region["value"].get("rotation") or 0
-    if type(rotation) not in (int, float) or not abs(rotation) < LARGEST:
-        raise InputError(f"{where}: a rectangle is turned by {json.dumps(rotation)}, not by a number of degrees.")
-    if not rotation:
-        return x, y, width, height
-    angle = math.radians(rotation)
-    across, down = np.array([math.cos(angle), math.sin(angle)]), np.array([-math.sin(angle), math.cos(angle)])
-    return upright(
-        np.array([x, y]) + np.array([across * 0, across * width, down * height, across * width + down * height])
-    )
 
 
 def _claims(path: Path) -> bool:

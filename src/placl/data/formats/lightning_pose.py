@@ -15,7 +15,7 @@ from placl.data.formats.deeplabcut_instances import FRAMES, Naming, Part, images
 from placl.data.formats.deeplabcut_table import header_levels, read_csv_table
 from placl.data.formats.deeplabcut_writing import write_tables
 from placl.data.formats.format import Format, Found, Options
-from placl.data.formats.video import VIDEOS
+from placl.data.formats.frames import VIDEOS
 from placl.data.instances import Instances
 from placl.errors import InputError
 

@@ -5,14 +5,13 @@ Both count pixels from 1, as MATLAB does, and give a person's place as a centre 
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from placl.data.formats.common import (
+    Leads,
     checked_numbers,
     drawn_boxes,
     find_image,
@@ -24,32 +23,18 @@ from placl.data.formats.common import (
 )
 from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.matlab import load_mat, mat_shapes
+from placl.data.formats.mpii_release import NAMES, Person, many, people_of
 from placl.data.instances import Instances
-from placl.data.pool import OCCLUDED, UNLABELLED, VISIBLE
+from placl.data.pool import UNLABELLED, VISIBLE
 from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
 
-NAMES = (
-    "right_ankle", "right_knee", "right_hip", "left_hip", "left_knee", "left_ankle", "pelvis", "thorax", "upper_neck",
-    "head_top", "right_wrist", "right_elbow", "right_shoulder", "left_shoulder", "left_elbow", "left_wrist",
-)  # fmt: skip
 EDGES = (
     (0, 1), (1, 2), (2, 6), (6, 3), (3, 4), (4, 5), (6, 7), (7, 8), (8, 9), (10, 11), (11, 12), (12, 7), (7, 13),
     (13, 14), (14, 15),
 )  # fmt: skip
 SKELETON = Skeleton(NAMES, EDGES, flip_pairs_by_name(NAMES))
 HEIGHT = 200  # a person's scale is its height divided by so many pixels
-HEAD = 0.6  # PCKh divides by so much of the head rectangle's diagonal
-
-
-class Person(NamedTuple):
-    """What both kinds of file say of a person, still counted from 1."""
-
-    image: str  # its file name
-    id: str
-    labels: np.ndarray  # (16, 3) x, y, visibility
-    place: np.ndarray  # (3,) centre x, y and scale; NaN unknown
-    head: float = np.nan  # what PCKh divides by; NaN unknown
 
 
 def read_mpii(path: Path, options: Options) -> Found:
@@ -69,6 +54,8 @@ def boxes_of(places: np.ndarray) -> np.ndarray:
 
 
 def _instances(people: list[Person], files: dict[str, Path], source: Path, options: Options) -> Instances:
+    from placl.metrics.pck import head_length  # whose package is slow to import
+
     labels = np.array([person.labels for person in people])  # (N, 16, 3)
     visibility = labels[..., 2].astype(np.uint8)
     points = np.where(visibility[..., None] > UNLABELLED, labels[..., :2] - 1, 0).astype(np.float32)
@@ -76,7 +63,11 @@ def _instances(people: list[Person], files: dict[str, Path], source: Path, optio
     placeless = np.flatnonzero(np.isnan(boxes).any(axis=1))
     drawn = np.zeros(len(people), bool)
     boxes[placeless], drawn[placeless] = drawn_boxes(points[placeless], visibility[placeless])
-    heads = np.array([person.head for person in people], np.float32)
+    heads = head_length(np.array([person.head for person in people])).astype(np.float32)
+    heads[heads == 0] = np.nan
+    leads = Leads()
+    for name in dict.fromkeys(person.image for person in people):
+        leads.add(files[name], name, str(source))
     position = {file: i for i, file in enumerate(dict.fromkeys(files[person.image] for person in people))}
     return Instances(
         skeleton=renamed(SKELETON, options.keypoints),
@@ -128,8 +119,8 @@ def _read_list(file: Path, options: Options) -> Found:
 
 
 def _heads_beside(file: Path, count: int) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Head sizes (N,) for PCKh, from the file that HRNet (gt_valid.mat) and mmpose (mpii_gt_val.mat) put beside."""
-    unknown = np.full(count, np.nan)
+    """Head rectangles (N, 4), from the file that HRNet (gt_valid.mat) and mmpose (mpii_gt_val.mat) put beside."""
+    unknown = np.full((count, 4), np.nan)
     stem = file.stem.removeprefix("mpii_")
     place = next((p for p in (file.with_name(f"{x}gt_{stem}.mat") for x in ("", "mpii_")) if p.is_file()), None)
     if place is None:
@@ -137,20 +128,19 @@ def _heads_beside(file: Path, count: int) -> tuple[np.ndarray, tuple[str, ...]]:
     corners = load_mat(place, "headboxes_src")  # (2, 2, N): corner, x or y, person
     if np.shape(corners) != (2, 2, count):
         return unknown, (f"{place}: its head boxes are not those of the {count:,} people of {file.name}; not used.",)
-    heads = HEAD * np.linalg.norm(corners[1] - corners[0], axis=0)
-    return np.where(heads > 0, heads, np.nan), ()
+    return np.asarray(corners, np.float64).transpose(2, 0, 1).reshape(count, 4), ()
 
 
 def _read_release(file: Path, options: Options) -> Found:
     """Every person with a position or joints, in training and test images. The labels of test images are not public."""
     release = load_mat(file, "RELEASE")
-    images, training = _many(getattr(release, "annolist", None)), _many(getattr(release, "img_train", None))
+    images, training = many(getattr(release, "annolist", None)), many(getattr(release, "img_train", None))
     if not images or len(images) != len(training):
         raise InputError(f"{file}: annolist has {len(images)} images, img_train {len(training)}. Is this the release?")
     people: list[Person] = []
     splits: dict[str, str] = {}
     for i, (image, train) in enumerate(zip(images, training, strict=True), start=1):
-        found = _people(file, i, image)
+        found = people_of(file, i, image)
         people += found
         splits |= {person.image: "train" if train == 1 else "test" for person in found}
     if not people:
@@ -164,68 +154,6 @@ def _read_release(file: Path, options: Options) -> Found:
     instances = _instances([person for person in people if person.image in files], files, file, options)
     split_of = {place: splits[name] for name, place in files.items()}
     return Found(replace(instances, splits=tuple(split_of[image] for image in instances.images)), notes)
-
-
-def _people(file: Path, number: int, image: Any) -> list[Person]:
-    """Those of one image. Ids are their place in the release, counted from 1 as there."""
-    name = getattr(getattr(image, "image", None), "name", None)
-    if not isinstance(name, str) or not name:
-        raise InputError(f"{file}: annolist({number}) has no image name. Is this the official release?")
-    people = []
-    for i, person in enumerate(_many(getattr(image, "annorect", None)), start=1):
-        where = f"{file}: annolist({number}).annorect({i})"
-        labels, place = _labels(person, where), _place(person, where)
-        if labels[:, 2].any() or not np.isnan(place).any():
-            people.append(Person(name, f"{name}#{number}.{i}", labels, place, _head(person, where)))
-    return people
-
-
-def _labels(person: Any, where: str) -> np.ndarray:
-    """(16, 3): x, y, visibility."""
-    labels = np.zeros((16, 3))
-    for point in _many(getattr(getattr(person, "annopoints", None), "point", None)):
-        joint = _number(point, "id", where)
-        if joint not in range(16):
-            raise InputError(f"{where}: a joint has id {joint:g}, expected 0 to 15.")
-        x, y = _number(point, "x", where), _number(point, "y", where)
-        if math.isnan(x + y):
-            raise InputError(f"{where}: {NAMES[int(joint)]} has no x or y. Fix the file.")
-        # Numbers, text, or nothing: the ends of the head come from its rectangle and have no visibility.
-        visible = _number(point, "is_visible", where)
-        labels[int(joint)] = x, y, OCCLUDED if visible == 0 else VISIBLE
-    return labels
-
-
-def _place(person: Any, where: str) -> np.ndarray:
-    """(3,) centre and scale; NaN if one of them is missing."""
-    centre = getattr(person, "objpos", None)
-    place = np.array([_number(centre, "x", where), _number(centre, "y", where), _number(person, "scale", where)])
-    return place if place[2] > 0 else np.full(3, np.nan)
-
-
-def _head(person: Any, where: str) -> float:
-    x1, y1, x2, y2 = (_number(person, side, where) for side in ("x1", "y1", "x2", "y2"))
-    return HEAD * float(np.hypot(x2 - x1, y2 - y1)) or np.nan
-
-
-def _number(record: Any, name: str, where: str) -> float:
-    """A field of a structure: NaN if it is missing or empty."""
-    value = getattr(record, name, None)
-    if not isinstance(value, int | float):
-        if value is None or np.size(value) == 0 or (isinstance(value, str) and not value.strip()):
-            return math.nan
-        try:
-            value = float(value)  # as text, for one: the release has both
-        except (TypeError, ValueError) as error:
-            raise InputError(f'{where}: "{name}" is not a number. Fix the file.') from error
-    if math.isinf(value):
-        raise InputError(f'{where}: "{name}" is not finite. Fix the file.')
-    return float(value)
-
-
-def _many(value: Any) -> list[Any]:
-    """MATLAB has no lone structure: one of them, several or none are all arrays there."""
-    return [] if value is None else list(np.atleast_1d(value).ravel())
 
 
 def _roots(file: Path, options: Options) -> list[Path]:

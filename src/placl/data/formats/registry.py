@@ -52,11 +52,13 @@ FORMATS: dict[str, Format] = {
 }
 
 
+SHORT = {"dlc": "deeplabcut", "lp": "lightning_pose", "slp": "sleap", "folder": "images"}
 # What a folder is only where no file in it has labels.
 WITHOUT_LABELS = (folder.FORMAT, folder.LIST, video.FORMAT)
 
 
 def format_named(name: str) -> Format:
+    name = SHORT.get(name, name)
     if name not in FORMATS:
         near = get_close_matches(name, FORMATS, n=1)
         hint = f' Did you mean "{near[0]}"?' if near else ""
@@ -82,8 +84,12 @@ def read_source(path: Path, name: str | None = None, options: Options | None = N
         files = annotation_files(path)
         if files:
             return _read_files(path, files, options)
+    if found is None and path.is_dir():
+        raise InputError(f"{path}: holds neither images or videos nor annotations of a known format.")
+    if found is None and path.suffix.lower() == ".json":
+        found = coco.FORMAT  # a broken one: its reader can say what is wrong
     if found is None:
-        raise InputError(f"{path}: its format is not known. Name it with --format: {', '.join(FORMATS)}.")
+        raise InputError(f"{path}: is of no known format. Known are {', '.join(FORMATS)}.")
     return found, found.read(path, options)
 
 

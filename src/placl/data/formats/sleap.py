@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from placl.data.formats.common import box_around, boxes_where_none_are
+from placl.data.formats.common import boxes_where_none_are, drawn_boxes
 from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.sleap_frames import frame_files, is_package
 from placl.data.images import image_size
@@ -46,8 +46,8 @@ def read_sleap(path: Path, options: Options) -> Found:
         keypoints = np.nan_to_num(points).astype(np.float32)
         boxes, area, drawn = boxes_where_none_are(index, keypoints, visibility)
     else:
+        boxes, drawn = drawn_boxes(points, visibility)[0], np.zeros(len(rows), bool)  # no label shows in them
         keypoints, visibility = np.zeros(points.shape, np.float32), np.zeros_like(visibility)
-        boxes, drawn = _predicted_boxes(points), np.zeros(len(rows), bool)
         area = (boxes[:, 2] * boxes[:, 3]).astype(np.float32)
     ids = _ids(images, index, [instance.track if instance is not None else None for _, instance in rows])
     sources = (str(path),) * len(images)
@@ -112,16 +112,6 @@ def _points(path: Path, rows: list[tuple[Any, Any]], skeleton: Skeleton) -> tupl
         raise InputError(f'{path}: frame {frame}: keypoint "{skeleton.keypoints[k]}" is not finite. Fix the file.')
     points[np.isnan(points).any(axis=2)] = np.nan
     return points, visible
-
-
-def _predicted_boxes(points: np.ndarray) -> np.ndarray:
-    """(N, 4); of fewer than two different points the whole image."""
-    boxes = np.full((len(points), 4), np.nan)
-    for i, known in enumerate(points):
-        known = known[~np.isnan(known[:, 0])]
-        if len(np.unique(known, axis=0)) > 1:
-            boxes[i] = box_around(known)
-    return boxes
 
 
 def _notes(path: Path, labels: Any, people: bool, visibility: np.ndarray) -> tuple[str, ...]:

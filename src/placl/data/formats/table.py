@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from placl.data.formats.coco_writing import relative_name
-from placl.data.formats.common import boxes_where_none_are, find_image
+from placl.data.formats.common import Leads, boxes_where_none_are, find_image
 from placl.data.formats.deeplabcut_instances import tidy
 from placl.data.formats.deeplabcut_table import number_in, read_rows
 from placl.data.formats.format import Format, Found, Options
@@ -142,14 +142,17 @@ def _images(
     roots = [path.parent] if options.images is None else [options.images, path.parent]
     labelled = np.asarray((visibility > UNLABELLED).any(axis=1))
     found: dict[str, Path | None] = {}
+    files: dict[str, Path] = {}
+    leads = Leads()
     for name, (line, _), needed in zip(names, rows, labelled, strict=True):
         if not name:
             raise InputError(f"{path}: line {line} names no image. Fill in the cell.")
         if name not in found:
-            found[name] = find_image(roots, name)
+            found[name] = file = find_image(roots, name)
+            files[name] = tidy(roots[0] / name if file is None else file)
+            leads.add(files[name], name, f"{path}: line {line}")
         if found[name] is None and needed:
             raise InputError(f'{path}: line {line}: image "{name}" does not exist under {roots[0]}. Pass --images DIR.')
-    files = {name: tidy(file if file is not None else roots[0] / name) for name, file in found.items()}
     number = {file: i for i, file in enumerate(dict.fromkeys(files.values()))}
     return tuple(number), np.array([number[files[name]] for name in names], np.int64)
 

@@ -1,18 +1,16 @@
 """Videos: a file, or a folder of them. Frames are sampled into image files, each one unlabelled instance.
 
-Headers lie about the number of frames and seeking is not exact, so a video is decoded from its first frame to its
-last. A set of frames appears whole or not at all, and is used again as long as its video has not changed.
+Which frames were chosen is kept beside them, so that the next start need not decode a video that has not changed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
-from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import cv2
 import numpy as np
@@ -20,16 +18,25 @@ import numpy as np
 from placl.data.formats.folder import SUFFIXES as IMAGES
 from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.frame_sampling import diverse, evenly, moving
+from placl.data.formats.frames import (
+    VIDEOS,
+    decoded,
+    frame_file,
+    frame_folder,
+    frames_of,
+    frames_root,
+    is_whole,
+    promised_length,
+    write_frame,
+)
 from placl.data.instances import plain_instances
 from placl.errors import InputError
-from placl.files import disk_errors
+from placl.files import disk_errors, write_atomic
 
-VIDEOS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg")
 SAMPLINGS = ("even", "motion", "diverse")
 THUMBNAIL = 32  # side, pixels
 MOST_THUMBNAILS = 8192  # kept to choose from; a longer video is thinned out, so memory does not grow with it
 CUT_OFF = 0.95  # a video with less than this share of the frames that its header promises is worth a note
-MARKER = ".frames.json"
 
 
 @dataclass(frozen=True)
@@ -41,78 +48,73 @@ class FrameSet:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Choice:
+    numbers: list[int]
+    length: int  # frames that can be decoded
+    promised: int  # by the header
+
+
 def sample_video(video: Path, root: Path, count: int, sampling: str) -> FrameSet:
-    """Frames of a video in a folder of their own below ``root``; those of the last time if they are still right."""
-    try:
-        status = video.stat()
-    except OSError as error:
-        raise InputError(f"{video}: cannot be read ({error.strerror}).") from error
-    key = f"{video.resolve()}|{status.st_size}|{status.st_mtime_ns}|{count}|{sampling}"
-    folder = root / f"{video.stem}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
-    kept = _finished(folder)
-    if kept is not None:
-        return kept
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    with disk_errors(folder):
-        try:
-            partial.mkdir(parents=True)
-            _extract(video, partial, count, sampling)
-            shutil.rmtree(folder, ignore_errors=True)  # a set that has lost files
-            partial.rename(folder)
-        except OSError:
-            kept = _finished(folder)  # another process may have been faster
-            if kept is None:
-                raise
-            return kept
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    made = _finished(folder)
-    assert made is not None
-    return made
+    """Frames of a video in its folder below ``root``; those of the last time if they are still right."""
+    record = frame_folder(video, root) / f".{sampling}-{count}.json"
+    choice = _kept(record)
+    files = frames_of(video, choice.numbers, root) if choice is not None else {}
+    if choice is None or len(files) < len(choice.numbers):
+        choice = _choose(video, root, count, sampling)
+        files = frames_of(video, choice.numbers, root)
+        if not files:
+            raise InputError(f"{video}: no frame can be decoded. It may be empty, cut off, or of a codec unknown here.")
+        write_atomic(record, json.dumps(asdict(replace(choice, numbers=list(files)))))
+    return FrameSet(tuple(files.values()), tuple(files), tuple(_notes(video, choice, len(files), count)))
 
 
-def _finished(folder: Path) -> FrameSet | None:
-    """The set in a folder, if all its files are there in their full size."""
+def _kept(record: Path) -> _Choice | None:
+    """What was chosen the last time, if the file is there and right."""
     try:
-        record = json.loads((folder / MARKER).read_bytes())
-        files = tuple(folder / name for name in record["files"])
-        if not all(file.stat().st_size == size for file, size in zip(files, record["sizes"], strict=True)):
-            return None
-        return FrameSet(files, tuple(record["numbers"]), tuple(record["notes"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        choice = _Choice(**json.loads(record.read_bytes()))
+    except (OSError, ValueError, TypeError):
         return None
+    right = isinstance(choice.numbers, list) and {type(number) for number in choice.numbers} == {int}
+    return choice if right and type(choice.length) is type(choice.promised) is int else None
 
 
-def _extract(video: Path, folder: Path, count: int, sampling: str) -> None:
-    promised = _promised(video)
+def _choose(video: Path, root: Path, count: int, sampling: str) -> _Choice:
+    promised = promised_length(video)
     if sampling == "even":
-        # The header is believed at first: if it was right, one pass through the video is enough.
-        chosen = evenly(promised, count)
-        length = _save(video, folder, chosen)
-        if length != promised:
-            for file in folder.iterdir():
-                file.unlink()
-            chosen = evenly(length, count)
-            _save(video, folder, chosen)
+        chosen, length = _even(video, frame_folder(video, root), count, promised)
     else:
         chosen, length = _most_moving(video, count) if sampling == "motion" else _most_diverse(video, count)
-        _save(video, folder, chosen)
-    files = sorted(folder.iterdir())
-    if not files:
-        raise InputError(f"{video}: no frame can be decoded. It may be empty, cut off, or of a codec unknown here.")
-    record = {
-        "files": [file.name for file in files],
-        "sizes": [file.stat().st_size for file in files],
-        "numbers": [int(file.stem.rsplit("_", 1)[1]) for file in files],
-        "notes": _notes(video, length, promised, len(files), count),
-    }
-    (folder / MARKER).write_text(json.dumps(record))
+    return _Choice(chosen.tolist(), length, promised)
 
 
-def _notes(video: Path, length: int, promised: int, taken: int, count: int) -> list[str]:
-    notes = []
-    if length < CUT_OFF * promised:
-        notes.append(f"{video.name}: its header promises {promised} frames, {length} can be decoded; is it cut off?")
+def _even(video: Path, folder: Path, count: int, promised: int) -> tuple[np.ndarray, int]:
+    """The header is believed at first: if it was right, one pass is enough, and its frames are put into their places.
+
+    If it was wrong, they are frames that nobody has asked for, and must not stay.
+    """
+    chosen, length = evenly(promised, count), 0
+    files = {number: frame_file(folder, number) for number in chosen.tolist()}
+    missing = {number for number, file in files.items() if not is_whole(file)}
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".", suffix=".part", dir=folder) as part:
+            for number, frame in enumerate(decoded(video, missing)):
+                length += 1
+                if frame is not None:
+                    write_frame(Path(part) / files[number].name, frame)
+            if length == promised:
+                for file in Path(part).iterdir():
+                    os.replace(file, folder / file.name)
+    return evenly(length, count), length
+
+
+def _notes(video: Path, choice: _Choice, taken: int, count: int) -> list[str]:
+    length, notes = choice.length, []
+    if length < CUT_OFF * choice.promised:
+        notes.append(
+            f"{video.name}: its header promises {choice.promised} frames, {length} can be decoded; is it cut off?"
+        )
     if taken < min(count, length):
         notes.append(f"{video.name}: {count} frames were asked for, but only {taken} of its {length} differ.")
     elif taken < count:
@@ -120,21 +122,10 @@ def _notes(video: Path, length: int, promised: int, taken: int, count: int) -> l
     return notes
 
 
-def _save(video: Path, folder: Path, chosen: np.ndarray) -> int:
-    """Write the chosen frames and return how many the video has."""
-    length = 0
-    for number, frame in enumerate(_frames(video, set(chosen.tolist()))):
-        length += 1
-        if frame is not None:
-            content = cv2.imencode(".png", frame)[1]
-            (folder / f"{video.stem}_{number:06d}.png").write_bytes(content.tobytes())
-    return length
-
-
 def _most_moving(video: Path, count: int) -> tuple[np.ndarray, int]:
     change: list[float] = []  # how much each frame differs from the one before
     before: np.ndarray | None = None
-    for frame in _frames(video):
+    for frame in decoded(video):
         now = before if frame is None else _thumbnail(frame).astype(np.float32)
         change.append(0.0 if before is None or now is None else float(np.abs(now - before).mean()))
         before = now
@@ -145,7 +136,7 @@ def _most_diverse(video: Path, count: int) -> tuple[np.ndarray, int]:
     most, step, length = max(MOST_THUMBNAILS, 4 * count), 1, 0
     numbers: list[int] = []
     thumbnails: list[np.ndarray] = []
-    for number, frame in enumerate(_frames(video)):
+    for number, frame in enumerate(decoded(video)):
         length += 1
         if number % step == 0 and frame is not None:
             numbers.append(number)
@@ -164,38 +155,6 @@ def _thumbnail(frame: np.ndarray) -> np.ndarray:
     return np.asarray(cv2.cvtColor(small, cv2.COLOR_BGR2GRAY))
 
 
-def _frames(video: Path, wanted: Container[int] | None = None) -> Iterator[np.ndarray | None]:
-    """(H, W, 3) uint8 BGR of every frame, None for those that are not wanted or cannot be decoded."""
-    capture = _open(video)
-    try:
-        number = 0
-        while capture.grab():
-            good, frame = capture.retrieve() if wanted is None or number in wanted else (False, None)
-            yield np.asarray(frame) if good else None
-            number += 1
-    finally:
-        capture.release()
-
-
-def _promised(video: Path) -> int:
-    """The number of frames as the header has it; it may be anything."""
-    capture = _open(video)
-    promised = capture.get(cv2.CAP_PROP_FRAME_COUNT)
-    capture.release()
-    return int(promised) if 0 < promised < 2**40 else 0
-
-
-def _open(video: Path) -> cv2.VideoCapture:
-    # What is wrong is said once, by us. FFmpeg alone: other backends take clip%03d.mp4 for a series of images.
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
-    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
-    capture = cv2.VideoCapture(str(video), cv2.CAP_FFMPEG)
-    if not capture.isOpened():
-        capture.release()
-        raise InputError(f"{video}: is not a video that can be opened. It may be empty, cut off or of another format.")
-    return capture
-
-
 def read_videos(path: Path, options: Options) -> Found:
     """``options.count`` frames of each video as instances of their own; videos that are broken are left out."""
     if options.sampling not in SAMPLINGS:
@@ -204,9 +163,7 @@ def read_videos(path: Path, options: Options) -> Found:
         raise InputError(f"{options.count} frames cannot be taken from a video. Ask for one at least.")
     names = _video_names(path)
     base = path if path.is_dir() else path.parent
-    from placl.data.load import default_cache  # which imports the formats
-
-    root = options.frames or default_cache() / "frames"
+    root = frames_root(options)
     images: list[Path] = []
     ids: list[str] = []
     notes: list[str] = []

@@ -13,14 +13,23 @@ import numpy as np
 
 from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.yolo_writing import write_yolo
-from placl.data.formats.yolo_yaml import classes_of, config_of, images_of, is_pose, shape_of, skeleton_of, yaml_in
+from placl.data.formats.yolo_yaml import (
+    TOLERANCE,
+    classes_of,
+    config_of,
+    drawn_of,
+    images_of,
+    is_pose,
+    shape_of,
+    skeleton_of,
+    yaml_in,
+)
 from placl.data.images import image_size
 from placl.data.instances import Instances
 from placl.data.pool import UNLABELLED, VISIBLE
 from placl.errors import InputError
 
 DECIMALS = 6  # of pixels: what dividing and multiplying by the image's size leaves is rounded away
-TOLERANCE = 0.01  # Ultralytics lets coordinates be that far outside the image
 
 
 def read_yolo(path: Path, options: Options) -> Found:
@@ -46,6 +55,7 @@ def read_yolo(path: Path, options: Options) -> Found:
     ids = [f"{names[image]}#{number}" for image, number in rows] + [f"{names[image]}#1" for image in alone]
     kinds = [classes[int(kind)] for kind in table[:, 0]] + [""] * len(alone)
     boxes = np.concatenate([boxes, whole])[order]
+    ids = [ids[i] for i in order]
     instances = Instances(
         skeleton=skeleton,
         images=images,
@@ -54,10 +64,11 @@ def read_yolo(path: Path, options: Options) -> Found:
         keypoints=np.concatenate([keypoints, np.zeros((len(alone), count, 2), np.float32)])[order],
         visibility=np.concatenate([visibility, np.zeros((len(alone), count), np.uint8)])[order],
         area=(boxes[:, 2] * boxes[:, 3]).astype(np.float32),
-        ids=tuple(ids[i] for i in order),
+        ids=tuple(ids),
         sources=(str(file),) * len(images),
         classes=tuple(kinds[i] for i in order),
         splits=tuple(splits.values()) if any(splits.values()) else (),
+        drawn=drawn_of(file, data, ids, np.isnan(boxes).any(axis=1), notes),
     )
     return Found(instances, tuple(notes))
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from placl.data.formats.coco import NAMELESS
@@ -16,6 +17,7 @@ from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
 
 SPLITS = ("train", "val", "test")
+TOLERANCE = 0.01  # Ultralytics passes over an image with a keypoint that is further outside
 
 
 def yaml_in(folder: Path) -> Path | None:
@@ -88,6 +90,23 @@ def classes_of(file: Path, data: dict[str, Any]) -> list[str]:
     if not isinstance(names, list) or not names:
         raise InputError(f"{file}: names is not a list of classes. Write it as names: {{0: bird}}.")
     return [str(name) for name in names]
+
+
+def drawn_of(
+    file: Path, data: dict[str, Any], ids: list[str], whole: np.ndarray, notes: list[str]
+) -> np.ndarray | None:
+    """(N,) which boxes were drawn around keypoints: ``boxes_drawn``, which we write, is true or a list of ids."""
+    given = data.get("boxes_drawn") or False
+    if isinstance(given, list) and all(isinstance(name, str) for name in given):
+        if missing := sorted(set(given) - set(ids)):
+            notes.append(
+                f"{file.name}: boxes_drawn names {len(missing)} boxes that are not there, such as {missing[0]}."
+            )
+        named = set(given)
+        return np.asarray(np.array([name in named for name in ids], bool) & ~whole)
+    if not isinstance(given, bool):
+        raise InputError(f"{file}: boxes_drawn is {given}, expected true, false or a list of image#line.")
+    return np.asarray(~whole) if given else None
 
 
 def images_of(file: Path, data: dict[str, Any], options: Options, notes: list[str]) -> dict[Path, str]:
