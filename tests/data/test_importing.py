@@ -15,6 +15,7 @@ from placl import config as configuration
 from placl.data.formats.coco import read_coco
 from placl.data.formats.coco_writing import write_coco
 from placl.data.formats.format import Options
+from placl.data.formats.registry import read_source
 from placl.data.importing import default_folder, import_source
 from placl.data.load import load_dataset
 from placl.data.synthetic import write_animals
@@ -181,3 +182,17 @@ def test_an_unreadable_unlabelled_image_is_left_out_and_a_labelled_one_refused(
     with pytest.raises(InputError, match=r"animals/images/000001\.jpg: cannot be read as an image"):
         import_source(animals_file, tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_a_deeplabcut_project_has_its_images_beside_their_tables(animals_file: Path, tmp_path: Path) -> None:
+    done = import_source(animals_file, tmp_path / "theirs", to="deeplabcut")
+    names = [*(f"{i:06d}.jpg" for i in range(4)), "CollectedData_placl.csv"]
+    assert tree(tmp_path / "theirs") == ["config.yaml", *(f"labeled-data/images/{name}" for name in names)]
+    assert done.files[0] == tmp_path / "theirs" / "config.yaml"
+    known, found = read_source(tmp_path / "theirs")
+    first = read_coco(animals_file)
+    assert known.name == "deeplabcut"
+    assert found.instances.skeleton is not None
+    assert first.skeleton is not None
+    assert found.instances.skeleton.edges == first.skeleton.edges  # config.yaml carries them
+    np.testing.assert_array_equal(found.instances.keypoints, first.keypoints)

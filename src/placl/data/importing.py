@@ -52,12 +52,12 @@ def import_source(
     replaces = refuse_target(source, out, overwrite)
     options = options or Options()
     if options.frames is None and not target.places_images:
-        options = replace(options, frames=out / "images")
+        options = replace(options, frames=out / target.images_in)
     name, instances, notes = read_any(source, format_name, protocol, options)
     if replaces:
         _refuse_own_labels(instances, out)
     instances, left_out = _existing(instances)
-    placed = instances if target.places_images else place_images(instances, out / "images", on_progress)
+    placed = instances if target.places_images else place_images(instances, out / target.images_in, on_progress)
     files = target.write(placed, out)
     if protocol is not None and to == "coco":
         files.append(_dataset_file(out, files[0], placed, protocol))
@@ -141,12 +141,15 @@ def _existing(instances: Instances) -> tuple[Instances, tuple[str, ...]]:
 
 
 def place_images(instances: Instances, folder: Path, on_progress: Progress | None = None) -> Instances:
-    """The images below ``folder``, in the order of folders that they come from."""
+    """The images below ``folder``, in the folders that they come from: one level of them, unless it is images/."""
     resolved = [Path(os.path.abspath(image)) for image in instances.images]
     root = Path(os.path.commonpath([image.parent for image in resolved]))
     if folder.exists() and root.is_relative_to(folder.resolve()):
         return instances  # they are there: frames of a video
-    targets = [folder / image.relative_to(root) for image in resolved]
+    places = [image.relative_to(root) for image in resolved]
+    if folder.name != "images":  # DeepLabCut's labeled-data/VIDEO/img.png
+        places = [Path("_".join(place.parent.parts) or root.name) / place.name for place in places]
+    targets = [folder / place for place in places]
     with disk_errors(folder):
         for done, (image, target) in enumerate(zip(resolved, targets, strict=True), start=1):
             link_or_copy(image, target)

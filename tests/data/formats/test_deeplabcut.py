@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -307,9 +308,10 @@ def coco_like(tmp_path: Path, image_index: list[int], ids: tuple[str, ...]) -> I
 
 def test_annotation_numbers_are_no_individuals(tmp_path: Path) -> None:
     instances = coco_like(tmp_path, [0, 0, 1], ("x.jpg#17", "x.jpg#18", "x.jpg#19"))
-    files = write_deeplabcut(instances, tmp_path / "out")
+    config, *files = write_deeplabcut(instances, tmp_path / "out")
     folders = [tmp_path / "out/labeled-data" / name / "CollectedData_placl.csv" for name in ("images", "images_2")]
     assert files == folders
+    assert yaml.safe_load(config.read_text())["individuals"] == ["individual1", "individual2"]
     assert files[0].read_text().splitlines()[1].split(",")[::4] == ["individuals", "individual1", "individual2"]
     back = read(tmp_path / "out")
     assert back.images == instances.images

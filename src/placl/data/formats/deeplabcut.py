@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from placl.data.formats import lightning_pose
-from placl.data.formats.deeplabcut_config import CONFIG, Project, is_config, read_config
+from placl.data.formats.deeplabcut_config import CONFIG, Project, is_config, read_config, write_config
 from placl.data.formats.deeplabcut_h5 import is_pandas_h5, read_h5_table
 from placl.data.formats.deeplabcut_instances import FRAMES, Naming, Part, images_in, instances_of
 from placl.data.formats.deeplabcut_table import Table, header_levels, read_csv_table
-from placl.data.formats.deeplabcut_writing import SCORER, write_tables
+from placl.data.formats.deeplabcut_writing import SCORER, individuals_of, write_tables
 from placl.data.formats.format import Format, Found, Options
 from placl.data.instances import Instances
 from placl.errors import InputError
@@ -108,7 +110,8 @@ def _claims(path: Path) -> bool:
 
 
 def write_deeplabcut(instances: Instances, path: Path) -> list[Path]:
-    """One csv if ``path`` ends in .csv; else labeled-data/FOLDER/CollectedData_placl.csv for each folder of images.
+    """One csv if ``path`` ends in .csv; else a project: labeled-data/FOLDER/CollectedData_placl.csv for each folder of
+    images, and a config.yaml (DeepLabCut's convertcsv2h5 makes the h5 files that it trains on).
 
     Several individuals to an image, or named ones, make a multi-animal table. Boxes, classes and splits cannot be
     carried, nor that a keypoint is occluded: visibility 1 becomes 2. An unlabelled instance in an image that has
@@ -126,7 +129,10 @@ def write_deeplabcut(instances: Instances, path: Path) -> list[Path]:
             count += 1
             name = f"{folder.absolute().name}_{count}"
         files[file] = numbers
-    return write_tables(instances, path, files)
+    written = write_tables(instances, path, files)
+    individuals = individuals_of(instances, np.flatnonzero(instances.labelled))[0]
+    videos = [file.parent.name for file in files]
+    return [write_config(path / CONFIG, instances.skeleton, SCORER, individuals, videos), *written]
 
 
-FORMAT = Format("deeplabcut", "DeepLabCut", _claims, read_deeplabcut, write_deeplabcut)
+FORMAT = Format("deeplabcut", "DeepLabCut", _claims, read_deeplabcut, write_deeplabcut, images_in=FRAMES)

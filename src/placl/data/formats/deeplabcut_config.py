@@ -10,7 +10,9 @@ from typing import Any
 
 import yaml
 
+from placl.data.skeleton import Skeleton
 from placl.errors import InputError
+from placl.files import write_atomic
 
 CONFIG = "config.yaml"
 
@@ -58,3 +60,29 @@ def _names(path: Path, key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value or [], list) or any(isinstance(name, (list, dict)) for name in value or []):
         raise InputError(f'{path}: "{key}" does not list names of bodyparts.')
     return tuple(str(name) for name in value or [])
+
+
+def write_config(
+    path: Path, skeleton: Skeleton | None, scorer: str, individuals: tuple[str, ...], videos: list[str]
+) -> Path:
+    """The config.yaml of a project with these labels; ("",) are no individuals: one animal to an image."""
+    names = list(skeleton.keypoints) if skeleton is not None else []
+    edges = [[names[a], names[b]] for a, b in skeleton.edges] if skeleton is not None else []
+    several = individuals != ("",)
+    parts: dict[str, Any] = {"bodyparts": names}
+    if several:
+        parts = {"individuals": list(individuals), "uniquebodyparts": [], "multianimalbodyparts": names}
+        parts["bodyparts"] = "MULTI!"
+    content = {
+        "Task": "placl",
+        "scorer": scorer,
+        "date": "",
+        "multianimalproject": several,
+        "identity": False,
+        "project_path": str(path.parent.absolute()),
+        "video_sets": {f"{video}.mp4": {"crop": ""} for video in videos},
+        **parts,
+        "skeleton": edges,
+    }
+    write_atomic(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    return path

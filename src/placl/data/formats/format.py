@@ -43,3 +43,4 @@ class Format:
     read: Callable[[Path, Options], Found]
     write: Callable[[Instances, Path], list[Path]] | None = None
     places_images: bool = False  # a dataset that is written brings its images along
+    images_in: str = "images"  # where they belong otherwise; elsewhere than in images/, in folders one level deep
