@@ -20,6 +20,7 @@ JPEG = b"\xff\xd8"
 EXIF = b"Exif\0\0"
 # Of a path that leads to no image. Other errors are those of a disk or a network, and may pass.
 NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
+AT_ONCE = 1 << 20  # bytes
 ENDINGS = {JPEG: b"\xff\xd9", b"\x89PNG": b"IEND"}  # how a whole file of that beginning ends
 
 
@@ -146,12 +147,13 @@ def _upright(data: bytes) -> bool:
 
 
 def _content(path: Path) -> bytes:
-    """As ``path.read_bytes()``, in a third of the time."""
+    """As ``path.read_bytes()``, with few calls to the system: at each, a thread loses its turn."""
     file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
-        size = os.fstat(file).st_size
-        data = os.read(file, size)
-        while len(data) < size and (more := os.read(file, size - len(data))):
+        data = os.read(file, AT_ONCE)
+        if len(data) < AT_ONCE and os.name == "posix":  # then a file is at its end
+            return data
+        while more := os.read(file, AT_ONCE):
             data += more
         return data
     finally:
