@@ -17,6 +17,7 @@ from pictures import picture, save, truncated
 from placl.data import crop_cache, images
 from placl.data.crop_cache import build_pool
 from placl.data.crops import cut, cut_out
+from placl.data.formats.coco import read_coco
 from placl.data.images import decode
 from placl.data.instances import Instances, join, plain_instances
 from placl.data.pool import Pool
@@ -343,13 +344,8 @@ def test_index_is_plain_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.realdata
-def test_real_people_keep_their_faces_under_their_keypoints(tmp_path: Path) -> None:
-    from placl.data.formats.coco import read_coco
-
-    path = Path(__file__).resolve().parents[2] / ".." / "shared" / "formats" / "coco" / "test_coco.json"
-    if not path.is_file():
-        pytest.skip("the shared samples are not here")
-    instances = read_coco(path)
+def test_real_people_keep_their_faces_under_their_keypoints(shared: Path, tmp_path: Path) -> None:
+    instances = read_coco(shared / "formats" / "coco" / "test_coco.json")
     pool = build(instances, tmp_path / "cache", view=128)
     seen = pool.visibility > 0
     np.testing.assert_allclose(pool.in_image(pool.keypoints)[seen], instances.keypoints[seen], atol=1e-3)

@@ -13,7 +13,7 @@ from placl.data.formats.coco_writing import relative_name
 from placl.data.formats.format import Options
 from placl.data.formats.registry import format_named, read_source
 from placl.data.images import image_size
-from placl.data.instances import Instances, join
+from placl.data.instances import Instances, Roles, join
 from placl.data.protocols import protocol_named, read_protocol
 from placl.errors import InputError
 from placl.files import disk_errors, link_or_copy, write_atomic
@@ -113,7 +113,7 @@ def default_folder(source: Path) -> Path:
     return Path(f"{name}_placl") if out.exists() and out.resolve() == source.resolve() else out
 
 
-def joined_roles(roles: list[tuple[str, Instances]]) -> Instances:
+def joined_roles(roles: Roles) -> Instances:
     """One set of instances whose images carry their role as a split."""
     parts = [replace(part, splits=(SPLIT_OF[role],) * len(part.images)) for role, part in roles]
     return join(parts)

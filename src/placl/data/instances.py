@@ -105,6 +105,9 @@ class Instances:
         )
 
 
+Roles = list[tuple[str, Instances]]  # "labelled", "unlabelled", "val" or "test", and what has that role
+
+
 def plain_instances(
     images: tuple[Path, ...], ids: tuple[str, ...], image_index: np.ndarray, boxes: np.ndarray, area: np.ndarray
 ) -> Instances:

@@ -17,12 +17,11 @@ from placl.data.formats import coco, folder
 from placl.data.formats.format import Found, Options
 from placl.data.formats.registry import read_source, recognise
 from placl.data.identity import Identity, identify
-from placl.data.instances import Instances, join
+from placl.data.instances import Instances, Roles, join
 from placl.data.pool import Pool
 from placl.errors import InputError
 
 ROLE_OF_SPLIT = {"val": "val", "valid": "val", "validation": "val", "test": "test"}
-Roles = list[tuple[str, Instances]]  # "labelled", "unlabelled", "val" or "test", and what has that role
 
 
 @dataclass(frozen=True)

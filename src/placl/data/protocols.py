@@ -16,10 +16,9 @@ import numpy as np
 
 from placl.data.formats import animalpose, coco, cub, leeds, mpii
 from placl.data.formats.format import Options
-from placl.data.instances import Instances
+from placl.data.instances import Instances, Roles
 from placl.errors import InputError
 
-Roles = list[tuple[str, Instances]]
 SEED = 0  # of what the paper leaves to chance
 ANIMALS = ("cat", "cow", "dog", "horse", "sheep")
 

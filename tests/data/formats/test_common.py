@@ -14,7 +14,7 @@ from placl.errors import InputError
 
 
 @pytest.mark.parametrize(
-    "name", ["a/b.png", "a\\b.png", "/home/somebody/data/a/b.png", "C:\\data\\a\\b.png", "b.png", "images/a/b.png"]
+    "name", ["a/b.png", "a\\b.png", "/far/away/a/b.png", "C:\\data\\a\\b.png", "b.png", "images/a/b.png"]
 )
 def test_an_image_is_found_under_the_names_that_other_systems_gave_it(tmp_path: Path, name: str) -> None:
     (tmp_path / "images" / "a").mkdir(parents=True)

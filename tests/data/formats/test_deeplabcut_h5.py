@@ -7,17 +7,15 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
+import pandas as pd
 import pytest
 
 from placl.data.formats.deeplabcut import FORMAT, read_deeplabcut
 from placl.data.formats.deeplabcut_h5 import _names_in_pickle
 from placl.data.formats.format import Options
 from placl.errors import InputError
-
-pd = pytest.importorskip("pandas")
-pytest.importorskip("tables")
-h5py = pytest.importorskip("h5py")
 
 NAN = float("nan")
 NAMES = ["labeled-data/v/b.png", "labeled-data/v/a.png"]

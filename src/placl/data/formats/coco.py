@@ -6,17 +6,15 @@ looked at one by one, to name the culprit.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from placl.data.formats.coco_records import Record, checked_table, name_of, quoted, read_records
 from placl.data.formats.coco_writing import write_coco
-from placl.data.formats.common import box_around, load_json, peek_json
+from placl.data.formats.common import box_around, load_json, numbers, peek_json
 from placl.data.formats.faces import FACE_PAIRS
 from placl.data.formats.format import Format, Found, Options
 from placl.data.instances import Instances, plain_instances
@@ -24,8 +22,6 @@ from placl.data.pool import UNLABELLED, VISIBLE
 from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
 
-Record = dict[str, Any]
-BEYOND = 1e12  # pixels, or square pixels
 NAMELESS = "keypoint_"  # and a number: what keypoints are called that nobody has named
 
 
@@ -35,7 +31,7 @@ def read_coco(path: Path, images: Path | None = None, *, keypoints: tuple[str, .
     ``images`` is the folder that file names are relative to (default: the json's own). ``keypoints`` renames the
     keypoints. Where nothing names them they are numbered; if nothing is labelled either, there is no skeleton.
     """
-    records, annotations, categories = _records(path, with_categories=True)
+    records, annotations, categories = read_records(path, with_categories=True)
     if keypoints is not None:
         categories = {key: _renamed(category, keypoints) for key, category in categories.items()}
     skeleton = _skeleton(path, annotations, categories)
@@ -71,7 +67,7 @@ def _heads(path: Path, annotations: list[Record]) -> np.ndarray | None:
     lists = [[annotation["head_length"]] for annotation in given]
     heads = np.full(len(annotations), np.nan, np.float32)
     wrong = ': "head_length" is not a number.'
-    heads[rows] = _checked_table(path, given, "head_length", lists, 1, lambda _: wrong)[:, 0]
+    heads[rows] = checked_table(path, given, "head_length", lists, 1, lambda _: wrong)[:, 0]
     return heads
 
 
@@ -90,7 +86,7 @@ def read_boxes(path: Path, images: Path) -> Instances:
 
     Where there is no box, or one that was drawn around keypoints, it is the whole image, once.
     """
-    records, annotations, _ = _records(path, with_categories=False)
+    records, annotations, _ = read_records(path, with_categories=False)
     given = [a.get("bbox") is not None and a.get("bbox_drawn") is not True for a in annotations]
     boxes = np.full((len(annotations), 4), np.nan)
     boxes[given] = _given_boxes(path, [a for a, known in zip(annotations, given, strict=True) if known])
@@ -103,7 +99,7 @@ def read_boxes(path: Path, images: Path) -> Instances:
 
 def coco_skeleton(category: Record) -> Skeleton:
     """The skeleton of a COCO category, which may carry ``flip_pairs`` (0-based) and ``sigmas`` beyond COCO."""
-    title = f"category {_quote(category.get('name'))}"
+    title = f"category {quoted(category.get('name'))}"
     names = category.get("keypoints")
     if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
         raise InputError(f'{title}: "keypoints" is not a list of names. Name every keypoint.')
@@ -114,7 +110,7 @@ def coco_skeleton(category: Record) -> Skeleton:
         edges = ()  # CrowdPose ships the edges of COCO's 17 keypoints with its own 14: drawing any would be wrong
     flip_pairs = _pairs(category, "flip_pairs") if "flip_pairs" in category else flip_pairs_by_name(tuple(names))
     sigmas = category.get("sigmas") or []
-    if sigmas and (_table([sigmas], len(names)) is None or not all(0 < sigma < np.inf for sigma in sigmas)):
+    if sigmas and (numbers([sigmas], (len(names),)) is None or not all(0 < sigma < np.inf for sigma in sigmas)):
         raise InputError(f'{title}: "sigmas" is not a list of {len(names)} positive numbers.')
     try:
         return Skeleton(tuple(names), edges, flip_pairs, tuple(map(float, sigmas)))
@@ -127,46 +123,8 @@ def _pairs(category: Record, key: str) -> tuple[tuple[int, int], ...]:
     if not isinstance(pairs, list) or any(
         type(pair) is not list or len(pair) != 2 or {type(end) for end in pair} != {int} for pair in pairs
     ):
-        raise InputError(f'category {_quote(category.get("name"))}: "{key}" is not a list of pairs of integers.')
+        raise InputError(f'category {quoted(category.get("name"))}: "{key}" is not a list of pairs of integers.')
     return tuple((pair[0], pair[1]) for pair in pairs)
-
-
-def _records(path: Path, *, with_categories: bool) -> tuple[dict[Any, Record], list[Record], dict[Any, Record]]:
-    """Images by id, annotations in order and categories by id; every annotation points at one of each."""
-    data = load_json(path)
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: is not a JSON object. A COCO file has images, annotations and categories.")
-    images = _by_id(path, data, "images", "image")
-    categories = _by_id(path, data, "categories", "category") if with_categories else {}
-    annotations = [a for a in _by_id(path, data, "annotations", "annotation").values() if a.get("iscrowd") != 1]
-    for key, known in (("image_id", images), ("category_id", categories))[: 1 + with_categories]:
-        for annotation in annotations:
-            value = annotation.get(key)
-            if type(value) not in (int, str) or value not in known:
-                kind = key.removesuffix("_id")
-                raise InputError(f"{_name(path, annotation)} points to {kind} {_quote(value)}, which the file lacks.")
-    for image in images.values():
-        if "filename" in image:  # as ATRW's authors write it
-            image.setdefault("file_name", image["filename"])
-        if not isinstance(image.get("file_name"), str):
-            raise InputError(f'{path}: image {_quote(image["id"])} has no "file_name".')
-    if not annotations:
-        raise InputError(f"{path}: has no instances. Give it annotations, or pass the folder of its images instead.")
-    return images, annotations, categories
-
-
-def _by_id(path: Path, data: Record, key: str, kind: str) -> dict[Any, Record]:
-    found = data.get(key)
-    if not isinstance(found, list):
-        raise InputError(f'{path}: "{key}" is {"not a list" if key in data else "missing"}. Is this a COCO file?')
-    records: dict[Any, Record] = {}
-    for i, record in enumerate(found):
-        if not isinstance(record, dict) or type(record.get("id")) not in (int, str):
-            raise InputError(f'{path}: {key}[{i}] is not an object with an integer or text "id".')
-        if record["id"] in records:
-            raise InputError(f"{path}: {kind} id {_quote(record['id'])} occurs twice. Ids must be unique.")
-        records[record["id"]] = record
-    return records
 
 
 def _renamed(category: Record, names: tuple[str, ...]) -> Record:
@@ -184,8 +142,8 @@ def _skeleton(path: Path, annotations: list[Record], categories: dict[Any, Recor
     for other in others:
         if (other.get("keypoints") or []) != names:
             raise InputError(
-                f"{path}: categories {_quote(first.get('name'))} and {_quote(other.get('name'))} name different "
-                f"keypoints: {_quote(names)} against {_quote(other.get('keypoints'))}. Use one file for each."
+                f"{path}: categories {quoted(first.get('name'))} and {quoted(other.get('name'))} name different "
+                f"keypoints: {quoted(names)} against {quoted(other.get('keypoints'))}. Use one file for each."
             )
     if not names:
         count = max((len(a["keypoints"]) for a in annotations if isinstance(a.get("keypoints"), list)), default=0) // 3
@@ -210,16 +168,16 @@ def _labels(
         return labels
 
     def wrong(annotation: Record) -> str:
-        values, category = annotation["keypoints"], _quote(categories[annotation["category_id"]].get("name"))
+        values, category = annotation["keypoints"], quoted(categories[annotation["category_id"]].get("name"))
         if isinstance(values, list) and len(values) != 3 * k and len(values) % 3 == 0:
             return f" has {len(values) // 3} keypoints, category {category} has {k}. Fix the file or pass --keypoints."
         return f': "keypoints" is not a list of {3 * k} numbers (x, y, visibility of each).'
 
     given = [annotations[i] for i in rows]
     lists = [annotation["keypoints"] for annotation in given]
-    table = _checked_table(path, given, "keypoints", lists, 3 * k, wrong).reshape(-1, k, 3)
+    table = checked_table(path, given, "keypoints", lists, 3 * k, wrong).reshape(-1, k, 3)
     for row, point in np.argwhere(~np.isin(table[..., 2], range(VISIBLE + 1))):
-        where, name = _name(path, given[row]), _quote(skeleton.keypoints[point])
+        where, name = name_of(path, given[row]), quoted(skeleton.keypoints[point])
         raise InputError(f"{where}: keypoint {name} has visibility {table[row, point, 2]:g}, expected 0, 1 or 2.")
     labels[rows] = table
     return labels
@@ -233,7 +191,7 @@ def _boxes(path: Path, annotations: list[Record], points: np.ndarray, visibility
     for i in sorted(set(range(len(annotations))) - set(rows)):
         labelled = np.unique(points[i][visibility[i] > UNLABELLED].astype(np.float64), axis=0)
         if len(labelled) < 2:
-            raise InputError(f'{_name(path, annotations[i])} has no "bbox" and too few keypoints to draw one around.')
+            raise InputError(f'{name_of(path, annotations[i])} has no "bbox" and too few keypoints to draw one around.')
         boxes[i] = box_around(labelled)
     return boxes
 
@@ -241,19 +199,19 @@ def _boxes(path: Path, annotations: list[Record], points: np.ndarray, visibility
 def _given_boxes(path: Path, annotations: list[Record]) -> np.ndarray:
     """(N, 4) float64 xywh of annotations that have a box."""
     lists = [annotation["bbox"] for annotation in annotations]
-    table = _checked_table(path, annotations, "bbox", lists, 4, lambda _: ': "bbox" is not a list of 4 numbers.')
+    table = checked_table(path, annotations, "bbox", lists, 4, lambda _: ': "bbox" is not a list of 4 numbers.')
     for row in np.flatnonzero((table[:, 2:] <= 0).any(axis=1)):
         box = annotations[row]["bbox"]
-        raise InputError(f"{_name(path, annotations[row])}: its box {box} has no size. Fix or remove it.")
+        raise InputError(f"{name_of(path, annotations[row])}: its box {box} has no size. Fix or remove it.")
     return table
 
 
 def _areas(path: Path, annotations: list[Record], boxes: np.ndarray) -> np.ndarray:
     """(N,) float32; that of the box where an annotation has none, or 0 as some tools write."""
     areas = [[annotation.get("area") or 0] for annotation in annotations]
-    table = _checked_table(path, annotations, "area", areas, 1, lambda _: ': "area" is not a number.')[:, 0]
+    table = checked_table(path, annotations, "area", areas, 1, lambda _: ': "area" is not a number.')[:, 0]
     for row in np.flatnonzero(table < 0):
-        raise InputError(f"{_name(path, annotations[row])}: its area {table[row]:g} is negative.")
+        raise InputError(f"{name_of(path, annotations[row])}: its area {table[row]:g} is negative.")
     return np.where(table > 0, table, boxes[:, 2] * boxes[:, 3]).astype(np.float32)
 
 
@@ -272,12 +230,12 @@ def _files(
         found = _find(listing, os.fspath(root), name)
         if found is None and key in required:
             raise InputError(
-                f"{path}: image {_quote(key)} {_quote(name)} does not exist under {root}. Pass --images DIR."
+                f"{path}: image {quoted(key)} {quoted(name)} does not exist under {root}. Pass --images DIR."
             )
         files[key] = root / name if found is None else found
         if names.setdefault(files[key], name) != name:
             raise InputError(
-                f"{path}: {_quote(names[files[key]])} and {_quote(name)} both lead to {files[key]}. Pass --images DIR."
+                f"{path}: {quoted(names[files[key]])} and {quoted(name)} both lead to {files[key]}. Pass --images DIR."
             )
     position = {file: i for i, file in enumerate(names)}
     return tuple(names), np.array([position[files[annotation["image_id"]]] for annotation in annotations], np.int64)
@@ -310,42 +268,6 @@ def _ids(path: Path, images: dict[Any, Record], annotations: list[Record]) -> tu
     if len(set(ids)) < len(ids):
         raise InputError(f'{path}: annotation ids such as 1 and "1" are mixed. Make every id an integer.')
     return ids
-
-
-def _checked_table(
-    path: Path, records: list[Record], key: str, rows: list[Any], width: int, wrong: Callable[[Record], str]
-) -> np.ndarray:
-    """(R, width) finite float64 from the rows, one for each record, or an error that names the first bad record."""
-    table = _table(rows, width)
-    if table is None:
-        culprit = next(record for record, row in zip(records, rows, strict=True) if _table([row], width) is None)
-        raise InputError(_name(path, culprit) + wrong(culprit))
-    for row in np.flatnonzero(~np.isfinite(table).all(axis=1)):
-        raise InputError(f'{_name(path, records[row])}: "{key}" holds a number that is not finite.')
-    for row in np.flatnonzero((np.abs(table) > BEYOND).any(axis=1)):
-        raise InputError(f'{_name(path, records[row])}: "{key}" holds a number beyond any image.')
-    return table
-
-
-def _table(rows: list[Any], width: int) -> np.ndarray | None:
-    """(R, width) float64, or None if some row is not a list of that many numbers (true and "1" are none)."""
-    if not all(type(row) is list and len(row) == width for row in rows):
-        return None
-    if not set(map(type, chain.from_iterable(rows))) <= {int, float}:
-        return None
-    try:
-        return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * width).reshape(len(rows), width)
-    except OverflowError:  # an integer beyond every float
-        return None
-
-
-def _name(path: Path, annotation: Record) -> str:
-    return f"{path}: annotation {_quote(annotation['id'])}"
-
-
-def _quote(value: object) -> str:
-    """As JSON writes it: text in quotes, on one line."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _claims(path: Path) -> bool:

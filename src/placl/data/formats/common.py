@@ -158,9 +158,9 @@ def checked_numbers(
 ) -> np.ndarray:
     """(R, *shape) finite float64: what all records have under a key, or an error that names the first bad record."""
     values = [record.get(key) for record in records]
-    table = _numbers(values, shape)
+    table = numbers(values, shape)
     if table is None:
-        culprit = next(row for row, value in enumerate(values) if _numbers([value], shape) is None)
+        culprit = next(row for row, value in enumerate(values) if numbers([value], shape) is None)
         expected = " x ".join(map(str, shape)) + " numbers" if shape else "a number"
         raise InputError(f'{file}: {kind} {culprit}: "{key}" is not {expected}. Fix or remove it.')
     for row in np.flatnonzero(~np.isfinite(table).reshape(len(records), -1).all(axis=1)):
@@ -168,7 +168,7 @@ def checked_numbers(
     return table
 
 
-def _numbers(values: list[Any], shape: tuple[int, ...]) -> np.ndarray | None:
+def numbers(values: list[Any], shape: tuple[int, ...]) -> np.ndarray | None:
     """(R, *shape) float64, or None if some value is not nested lists of numbers (true and "1" are none)."""
     flat = values
     for size in shape:

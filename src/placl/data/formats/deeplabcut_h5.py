@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickletools
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,21 @@ Columns = list[tuple[str, ...]]
 
 def is_pandas_h5(path: Path) -> bool:
     """Whether a file is such an h5 file, with DeepLabCut's name for its table."""
+    import h5py
+
     try:
-        with import_module("h5py").File(path) as file:
+        with h5py.File(path) as file:
             return KEY in file and "pandas_type" in file[KEY].attrs
-    except (ImportError, OSError, KeyError, RuntimeError):
+    except (OSError, KeyError, RuntimeError):
         return False
 
 
 def read_h5_table(path: Path) -> Table:
+    import h5py
+
     try:
-        with import_module("h5py").File(path) as file:
+        with h5py.File(path) as file:
             columns, names, values = _frame(file)
-    except ImportError:
-        raise InputError(f"{path}: reading it needs h5py. Run pip install h5py, or pass a csv file.") from None
     except FileNotFoundError:
         raise InputError(f"{path}: cannot be read (No such file or directory).") from None
     except OSError:
