@@ -194,6 +194,9 @@ def test_splits_of_a_source_hold_unless_one_is_chosen(drawn: Path, tmp_path: Pat
     assert sorted(dataset.source.tolist()) == ["labelled", "labelled", "test", "val"]
     assert any("has splits of its own, which hold here: 2 labelled, 1 val, 1 test" in note for note in dataset.notes)
     assert read(tmp_path, labeled=[Source(path=file, split="test")]).source.tolist() == ["labelled"]
+    # Who names validation or test files has divided the data: all of the labelled file trains.
+    named = read(tmp_path, labeled=[file], val=[annotations(drawn, "val")])
+    assert Counter(named.source.tolist()) == {"labelled": 4, "val": 3}
 
 
 def test_a_choice_that_leaves_nothing_is_refused(drawn: Path, tmp_path: Path) -> None:

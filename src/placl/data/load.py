@@ -102,7 +102,8 @@ def _read_labelled(settings: Data) -> tuple[Roles, list[str]]:
         for given in files:
             found = read_labelled(given, settings)
             notes += found.notes
-            parts = _by_split(given, found.instances, notes) if role == "labelled" else [(role, found.instances)]
+            divided = role == "labelled" and not (settings.val or settings.test)  # else a person has divided the data
+            parts = _by_split(given, found.instances, notes) if divided else [(role, found.instances)]
             for own, instances in parts:
                 if own == "labelled" and settings.label_fraction < 1 and not settings.trust_drawn_boxes:
                     _refuse_drawn_boxes(given, instances)
