@@ -201,11 +201,11 @@ def read_out(
             except UnreadableImageError as error:
                 unreadable[instances.images[image]] = str(error)
                 continue
-            crops += found
+            crops.append(found)
             rows += rows_of[image].tolist()
         if rows:
             index = np.array(rows)
-            pool = _pool(model, instances, index, sizes, np.stack(crops))
+            pool = _pool(model, instances, index, sizes, np.concatenate(crops))
             labels.append(label(model.net, pool, model.config, model=model.sha256))
             pools.append(replace(pool, crops=nothing, rows=np.zeros(len(rows), np.int64)))
             kept.append(index)

@@ -166,6 +166,6 @@ def test_pillow_warns_nobody_and_no_filter_is_changed_meanwhile(
     monkeypatch.setattr(cv2, "imdecode", lambda *_: None)
     monkeypatch.setattr(warnings, "catch_warnings", None)  # would be undone by another thread at the wrong time
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 64 * 48 - 1)  # a warning up to twice as many
-    images.quieten_pillow()  # pytest has put the filters back
+    images.quieten()  # pytest has put the filters back
     np.testing.assert_array_equal(decode(path), picture())
     assert not list(recwarn)

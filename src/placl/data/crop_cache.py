@@ -13,8 +13,7 @@ import os
 import platform
 import shutil
 import uuid
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from placl.data.crew import share
 from placl.data.crops import crop_maps, crop_size, cut_out, make_pool, refuse_absurd
 from placl.data.images import UnreadableImageError
 from placl.data.instances import Instances
@@ -135,15 +135,19 @@ def _build(
         _remove_leftovers(cache)
         building.mkdir()
         crops = building / "crops.npy"
-        _reserve(crops, shape)
+        target = _reserve(crops, shape)
         sizes, unreadable = [(0, 0)] * len(instances.images), {}
         tasks = _tasks(instances)
-        with closing(_run(tasks, partial(_crop, crops, view, context), workers)) as results:
-            for done, (image, found, reason) in enumerate(results, start=1):
-                sizes[image] = found
-                if reason:
-                    _refuse_labelled(instances, image, reason)
-                    unreadable[image] = reason
+        groups = [tasks[i : i + IMAGES_PER_TASK] for i in range(0, len(tasks), IMAGES_PER_TASK)]
+        done = 0
+        with closing(share(groups, partial(_crop, target, view, context), workers)) as parts:
+            for results in parts:
+                for image, found, reason in results:
+                    sizes[image] = found
+                    if reason:
+                        _refuse_labelled(instances, image, reason)
+                        unreadable[image] = reason
+                done += len(results)
                 if progress is not None:
                     progress(done, len(tasks))
         _sync(crops)
@@ -162,58 +166,57 @@ def _build(
 def _tasks(instances: Instances) -> list[_Task]:
     """One for each image that has instances."""
     order = np.argsort(instances.image_index, kind="stable")
+    boxes = instances.boxes[order]
     used, starts = np.unique(instances.image_index[order], return_index=True)
+    rows, ends = order.tolist(), [*starts[1:].tolist(), len(order)]
     return [
-        _Task(int(image), instances.images[image], rows.tolist(), instances.boxes[rows])
-        for image, rows in zip(used, np.split(order, starts[1:]), strict=True)
+        _Task(image, instances.images[image], rows[start:end], boxes[start:end])
+        for image, start, end in zip(used.tolist(), starts.tolist(), ends, strict=True)
     ]
 
 
-def _run(tasks: list[_Task], crop: Callable[[list[_Task]], list[Result]], workers: int) -> Generator[Result]:
-    """Threads: decoding and warping release Python's lock, and processes would take longer to start than to work."""
-    groups = [tasks[i : i + IMAGES_PER_TASK] for i in range(0, len(tasks), IMAGES_PER_TASK)]
-    threads = cv2.getNumThreads()
-    cv2.setNumThreads(0)  # ours are enough
-    executor = ThreadPoolExecutor(workers)
-    try:
-        for results in executor.map(crop, groups):
-            yield from results
-    finally:
-        executor.shutdown(cancel_futures=True)
-        cv2.setNumThreads(threads)
-
-
-def _crop(crops: Path, view: int, context: float, tasks: list[_Task]) -> list[Result]:
-    """Write the crops of some images into the array's file, where they are read."""
-    pixels = np.load(crops, mmap_mode="r")  # (R, S, S, 3)
-    assert isinstance(pixels, np.memmap)
-    size, nbytes, start = pixels.shape[1], pixels[0].nbytes, pixels.offset
-    maps = crop_maps(np.concatenate([task.boxes for task in tasks]), view=view, context=context, size=size)
-    ends = np.cumsum([len(task.rows) for task in tasks]).tolist()
+def _crop(target: _Target, view: int, context: float, tasks: list[_Task]) -> list[Result]:
+    """Write the crops of some images into the array's file."""
+    cv2.setNumThreads(0)  # all cores are at it
+    rows = [row for task in tasks for row in task.rows]
+    maps = crop_maps(np.concatenate([task.boxes for task in tasks]), view=view, context=context, size=target.size)
+    crops = np.zeros((len(rows), target.size, target.size, 3), np.uint8)
     results: list[Result] = []
-    done: dict[int, np.ndarray] = {}  # row -> crop
-    for task, end in zip(tasks, ends, strict=True):
-        own = maps[end - len(task.rows) : end]
+    readable = np.ones(len(rows), bool)
+    end = 0
+    for task in tasks:
+        start, end = end, end + len(task.rows)
         try:
-            found, extent = cut_out(task.path, own, view=view, context=context, size=size)
+            _, extent = cut_out(
+                task.path, maps[start:end], view=view, context=context, size=target.size, out=crops[start:end]
+            )
         except UnreadableImageError as error:
             results.append((task.image, (0, 0), str(error)))
+            readable[start:end] = False
             continue
-        done |= zip(task.rows, found, strict=True)
         results.append((task.image, extent, ""))
-    _write(crops, start, nbytes, done)
+    target.write(np.array(rows)[readable], crops if readable.all() else crops[readable])
     return results
 
 
-def _write(file: Path, start: int, nbytes: int, crops: dict[int, np.ndarray]) -> None:
-    """Neighbouring rows at once: at every call to the system a thread loses its turn."""
-    rows = np.array(sorted(crops), np.int64)
-    with file.open("r+b", buffering=0) as target:  # cheaper than a map, whose every page would fault
-        for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
-            if len(run):
-                pixels = np.stack([crops[int(row)] for row in run])
-                target.seek(start + int(run[0]) * nbytes)
-                if target.write(pixels.data) != pixels.nbytes:
+@dataclass(frozen=True)
+class _Target:
+    """The array of crops in its file."""
+
+    file: Path
+    start: int  # bytes before the first
+    size: int
+
+    def write(self, rows: np.ndarray, crops: np.ndarray) -> None:
+        """Neighbouring rows at once: at every call to the system a thread loses its turn."""
+        ends = [*(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
+        with self.file.open("r+b", buffering=0) as target:  # cheaper than a map, whose every page would fault
+            for first, end in zip([0, *ends[:-1]], ends, strict=True):
+                run = crops[first:end]
+                if not len(run):
+                    continue
+                target.seek(self.start + int(rows[first]) * crops[0].nbytes)
+                if target.write(run.data) != run.nbytes:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -226,15 +229,16 @@ def _refuse_labelled(instances: Instances, image: int, reason: str) -> None:
         )
 
 
-def _reserve(crops: Path, shape: tuple[int, ...]) -> None:
+def _reserve(crops: Path, shape: tuple[int, ...]) -> _Target:
     """An array file with its room on the disk: writing to a map on a full disk would kill the process."""
-    np.lib.format.open_memmap(crops, mode="w+", dtype=np.uint8, shape=shape)
+    start = np.lib.format.open_memmap(crops, mode="w+", dtype=np.uint8, shape=shape).offset
     size = crops.stat().st_size
     if hasattr(os, "posix_fallocate"):
         with crops.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, size)
     elif shutil.disk_usage(crops.parent).free < size:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return _Target(crops, start, shape[1])
 
 
 def _sync(path: Path) -> None:

@@ -38,17 +38,25 @@ Pixels = Callable[[Path, int], tuple[np.ndarray, int]]  # of images.decode_shrun
 
 
 def cut_out(
-    path: Path, maps: np.ndarray, *, view: int, context: float, size: int, pixels: Pixels = decode_shrunk
-) -> tuple[list[np.ndarray], tuple[int, int]]:
+    path: Path,
+    maps: np.ndarray,
+    *,
+    view: int,
+    context: float,
+    size: int,
+    pixels: Pixels = decode_shrunk,
+    out: np.ndarray | None = None,
+) -> tuple[np.ndarray, tuple[int, int]]:
     """The crops of an image by its (n, 3) maps, and its width and height where it is an instance as a whole, else 0, 0.
 
     Whole images, whose boxes are NaN, have maps of NaN. Each crop is cut from the image no larger than it needs, and so
-    depends on nothing but the image and its own box; each size of the image is decoded once.
+    depends on nothing but the image and its own box; each size of the image is decoded once. ``out`` is a black
+    (n, size, size, 3) array to put them into.
     """
     sizes = _Sizes(path, pixels)
     extent = (0, 0)
-    crops = []
-    for row in maps.tolist():
+    crops = np.zeros((len(maps), size, size, 3), np.uint8) if out is None else out
+    for crop, row in zip(crops, maps.tolist(), strict=True):
         if row[0] != row[0]:
             if extent == (0, 0):
                 extent = _extent(sizes, view, context, size)
@@ -61,7 +69,7 @@ def cut_out(
         if shrink > 1:  # a pixel's centre, x, lies at (x - (shrink - 1) / 2) / shrink in the shrunk image
             half = (shrink - 1) / 2
             row = [scale / shrink, (x - half) / shrink, (y - half) / shrink]
-        crops.append(cut(image, row, size))
+        cut(image, row, size, crop)
     return crops, extent
 
 
@@ -99,7 +107,9 @@ def _extent(sizes: _Sizes, view: int, context: float, size: int) -> tuple[int, i
     return known
 
 
-def cut(image: np.ndarray, to_image: Sequence[float] | np.ndarray, size: int) -> np.ndarray:
+def cut(
+    image: np.ndarray, to_image: Sequence[float] | np.ndarray, size: int, out: np.ndarray | None = None
+) -> np.ndarray:
     """(size, size, 3) uint8 crop of an (H, W, 3) image by one row of :func:`crop_maps`; black outside the image.
 
     Interpolation alone would skip pixels when shrinking, so blocks of ``step`` x ``step`` pixels are averaged first.
@@ -110,17 +120,16 @@ def cut(image: np.ndarray, to_image: Sequence[float] | np.ndarray, size: int) ->
     across, down = (
         _blocks(scale, place, step, extent, size) for place, extent in zip(shift, image.shape[1::-1], strict=True)
     )
-    crop = np.zeros((size, size, 3), np.uint8)
+    crop = np.zeros((size, size, 3), np.uint8) if out is None else out
     if across.last <= across.first or down.last <= down.first:
         return crop
     region = image[down.inside, across.inside]
     if step > 1:
         region = _averaged(region, across, down, step)
     (x, y), zoom = ((axis.place + 0.5) / step - 0.5 for axis in (across, down)), scale / step
-    start, end = (across.start, down.start), (across.end, down.end)
-    seen = crop[start[1] : end[1], start[0] : end[0]]
+    seen = crop[down.start : down.end, across.start : across.end]
     if max(abs(zoom - 1) * size, abs(x - round(x)), abs(y - round(y))) < HAIR:
-        left, top = round(x) + start[0], round(y) + start[1]  # blocks are pixels: nothing to interpolate
+        left, top = round(x) + across.start, round(y) + down.start  # blocks are pixels: nothing to interpolate
         block = region[max(top, 0) : top + seen.shape[0], max(left, 0) : left + seen.shape[1]]
         if left >= 0 and top >= 0 and block.shape == seen.shape:
             seen[:] = block
@@ -129,7 +138,7 @@ def cut(image: np.ndarray, to_image: Sequence[float] | np.ndarray, size: int) ->
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     region = np.ascontiguousarray(region)
     warped = cv2.warpAffine(region, affine, (size, size), flags=flags, borderMode=cv2.BORDER_REPLICATE)
-    seen[:] = warped[start[1] : end[1], start[0] : end[0]]
+    seen[:] = warped[down.start : down.end, across.start : across.end]
     return crop
 
 

@@ -20,15 +20,16 @@ JPEG = b"\xff\xd8"
 EXIF = b"Exif\0\0"
 # Of a path that leads to no image. Other errors are those of a disk or a network, and may pass.
 NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
-AT_ONCE = 1 << 20  # bytes
+AT_ONCE = 1 << 16  # bytes
 ENDINGS = {JPEG: b"\xff\xd9", b"\x89PNG": b"IEND"}  # how a whole file of that beginning ends
 
 
+RGB = cv2.IMREAD_COLOR_RGB
 REDUCED = {
-    1: cv2.IMREAD_COLOR,
-    2: cv2.IMREAD_REDUCED_COLOR_2,
-    4: cv2.IMREAD_REDUCED_COLOR_4,
-    8: cv2.IMREAD_REDUCED_COLOR_8,
+    1: RGB,
+    2: RGB | cv2.IMREAD_REDUCED_GRAYSCALE_2,  # the bit that shrinks; with RGB, colours stay
+    4: RGB | cv2.IMREAD_REDUCED_GRAYSCALE_4,
+    8: RGB | cv2.IMREAD_REDUCED_GRAYSCALE_8,
 }
 
 
@@ -36,13 +37,14 @@ class UnreadableImageError(Exception):
     """The message is the reason, in a few words."""
 
 
-def quieten_pillow() -> None:
-    """For good, and once: filters that come and go would do so for all threads."""
+def quieten() -> None:
+    """For good, and once: filters that come and go would do so for all threads. What is wrong is said by us."""
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 
 
-quieten_pillow()
+quieten()
 
 
 def image_size(path: Path) -> tuple[int, int]:
@@ -116,7 +118,6 @@ def decode_shrunk(path: Path, shrink: int) -> tuple[np.ndarray, int]:
     may reach beyond the image. OpenCV would shrink before it turns, and leave what reaches beyond at the left or top:
     images that are turned come whole.
     """
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # what is wrong is said once, by us
     try:
         data = _content(path)
     except OSError as error:
@@ -137,7 +138,7 @@ def decode_shrunk(path: Path, shrink: int) -> tuple[np.ndarray, int]:
         image = None
     if image is None:
         return _decode_with_pillow(data), 1
-    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB)), shrink
+    return image, shrink
 
 
 def _upright(data: bytes) -> bool:
