@@ -27,8 +27,9 @@ from placl.execute.serial import SerialExecutor
 from placl.lab import Lab
 from placl.learn import training
 from placl.learn.candidate import Outcome, Task
-from placl.learn.inner_loop import Trained, TrainingSet
-from placl.learn.label import PseudoLabels
+from placl.learn.course import TrainingSet
+from placl.learn.inner_loop import Trained
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.models.weights import weights_sha256
 from placl.rounds import Unit, check, check_heads, placl, stage_configs, train_side_by_side
 from placl.watch import Level, Silent

@@ -18,8 +18,8 @@ from placl.data.pool import Pool
 from placl.data.splits import Problem
 from placl.lab import Lab
 from placl.learn.candidate import Job, Outcome, Task
-from placl.learn.inner_loop import TrainingSet
-from placl.learn.label import PseudoLabels
+from placl.learn.course import TrainingSet
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.search import derive, evaluate, proxy_task, search
 
 MakeConfig = Callable[..., Config]

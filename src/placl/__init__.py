@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from placl.data.splits import Split
     from placl.errors import InputError, MachineError
     from placl.evaluation import evaluate
-    from placl.learn.label import PseudoLabels
+    from placl.learn.pseudo_labels import PseudoLabels
     from placl.model import load
     from placl.prediction import predict
 

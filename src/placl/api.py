@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 import yaml
@@ -20,8 +21,8 @@ from placl.errors import InputError
 from placl.execute.executor import available_cores, make_executor
 from placl.files import write_atomic
 from placl.lab import Lab, Meter
-from placl.learn.device import pick_device, thread_count
-from placl.learn.inner_loop import TrainingSet
+from placl.learn.course import TrainingSet
+from placl.learn.device import pick_device, precision_on, thread_count
 from placl.learn.label import label
 from placl.learn.network import fresh_network
 from placl.learn.score import Score, score
@@ -103,7 +104,7 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     watch.say(describe(split, dataset.pool))
     yardsticks = _yardsticks(dataset.pool, split, problem, config) if config.reference else []
 
-    executor = make_executor(config.execute)
+    executor = make_executor(config.execute, config.ray)
     trainings = [*stage_configs(config).values(), *(config for _ in yardsticks)]
     meter = Meter(problem, config, executor.workers, watch, trainings)
     lab = Lab(problem, config, run, key, executor, watch, meter)
@@ -171,15 +172,18 @@ def _check_networks(config: Config, keypoints: int) -> None:
 
 def identity(problem: Problem, config: Config) -> dict[str, str]:
     """Hashes of all that the units of a run share: what would change their results if it changed."""
-    settings = config.model_dump(mode="json", exclude={"data", "execute", "reference", "preset"})
+    settings = config.model_dump(mode="json", exclude={"data", "execute", "ray", "reference", "preset"})
     threads = [config.execute.threads, config.execute.final_threads]
+    if (config.ray.gpus_per_candidate or 1) > 1:  # a candidate's gradients are then summed in another order
+        threads.append(int(config.ray.gpus_per_candidate or 1))
     weights = config.model.weights
+    device = pick_device(config.execute.device)
     return {
         "the data": key_of(parts=[fingerprint(part) for part in (problem.labelled, *problem.halves, problem.val)]),
         "the settings": key_of(settings=settings, threads=threads),
         "the weights file": hashlib.sha256(weights.read_bytes()).hexdigest()[:24] if weights else "none",
-        "the device": pick_device(config.execute.device).type,
-        "the version of placl or torch": f"{VERSION} {torch.__version__}",
+        "the device": f"{device.type} {precision_on(config.train.precision, device)}",
+        "the version of placl, torch or OpenCV": f"{VERSION} {torch.__version__} {cv2.__version__}",
     }
 
 

@@ -148,6 +148,9 @@ class Train(Section):
     labelled_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = Field(
         None, description="share of each batch taken from the labelled set; none: as the sets' sizes have it (paper)"
     )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of multiplications; auto: bfloat16 on GPUs since Ampere and CPUs with AMX, else float32"
+    )
 
 
 class Label(Section):
@@ -246,13 +249,31 @@ class Reward(Section):
 class Execute(Section):
     """Where candidates run. On CPUs, results depend on thread counts and never on where or how many workers."""
 
-    where: Literal["serial", "pool"] = Field("pool", description="this process, or a pool of worker processes")
+    where: Literal["serial", "pool", "ray"] = Field(
+        "pool", description="this process, a pool of worker processes, or a Ray cluster; `execute=ray` is short for it"
+    )
     workers: Count | None = Field(None, description="default: one per core (per GPU where there are any)")
     threads: Count = Field(1, description="CPU threads of a candidate")
     final_threads: Count = Field(
         1, description="CPU threads of full trainings, of which one runs at a time; more are slow on a busy machine"
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where there is any")
+
+
+class Ray(Section):
+    """The cluster of `execute=ray` (pip install 'placl[ray]')."""
+
+    address: str | None = Field(
+        "auto",
+        description="auto: the cluster this machine is part of; HOST:PORT joins one for a while, ray://HOST:10001 "
+        "speaks to one from outside; null: one of its own, on this machine",
+    )
+    gpus_per_candidate: NotNegative | None = Field(
+        None, description="null: 1 where the cluster has GPUs; below 1, candidates share one; above, they train by DDP"
+    )
+    retries: Annotated[int, Field(ge=0)] = Field(
+        10, description="how often a candidate whose worker or node was lost is run elsewhere before giving up"
+    )
 
 
 class Config(Section):
@@ -272,6 +293,7 @@ class Config(Section):
     rounds: Rounds = Rounds()
     reward: Reward = Reward()
     execute: Execute = Execute()
+    ray: Ray = Ray()
     reference: bool = Field(
         False, description="also train on the labels of the unlabelled instances, where there are any, as a yardstick"
     )

@@ -30,7 +30,11 @@ def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> C
         own["data"] = _dataset_file((file.parent if file else Path()) / own["data"])
     if isinstance(overrides.get("data"), str):  # before keys of the section, in whatever order they were given
         own["data"] = _dataset_file(Path(overrides["data"]))
+    if isinstance(own.get("execute"), str):  # the section's first key stands for it
+        own["execute"] = {"where": own["execute"]}
     for key, value in overrides.items():
+        if key == "execute" and isinstance(value, str):
+            key = "execute.where"
         if key != "data" or not isinstance(value, str):
             _set(own, key.split("."), value)
     _score_by_protocol(own)
@@ -73,7 +77,7 @@ def dump(config: Config) -> str:
 
 def differences(old: Config, new: Config) -> list[str]:
     """Keys that differ and change results, as ``train.lr: 0.001 -> 0.01``."""
-    without_effect = {"execute.where", "execute.workers", "data.cache"}
+    without_effect = {"execute.where", "execute.workers", "data.cache", "ray.address", "ray.retries"}
     a, b = _flatten(json.loads(old.model_dump_json())), _flatten(json.loads(new.model_dump_json()))
     return [f"{k}: {a[k]} -> {b[k]}" for k in a if k not in without_effect and a[k] != b[k]]
 

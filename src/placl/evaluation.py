@@ -15,7 +15,8 @@ from placl.data.splits import take_ids
 from placl.errors import InputError
 from placl.execute.executor import available_cores
 from placl.learn.device import thread_count
-from placl.learn.label import PseudoLabels, label
+from placl.learn.label import label
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.learn.score import Score, score
 from placl.model import Model
 from placl.prediction import read_out

@@ -18,7 +18,8 @@ from placl.data.instances import Instances, plain_instances
 from placl.data.pool import Pool, concatenate
 from placl.errors import InputError
 from placl.files import write_atomic
-from placl.learn.label import PseudoLabels, label
+from placl.learn.label import label
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.model import Model
 
 IMAGES_AT_ONCE = 64  # whose crops are in memory together

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ from placl.data.pool import Pool, concatenate
 from placl.data.splits import Problem, fingerprint
 from placl.errors import InputError, MachineError
 from placl.lab import Lab
+from placl.learn.course import TrainingSet
 from placl.learn.device import pick_device, thread_count
-from placl.learn.inner_loop import TrainingSet
-from placl.learn.label import PseudoLabels, label
+from placl.learn.label import label
 from placl.learn.network import fresh_network
+from placl.learn.pseudo_labels import PseudoLabels, labels_into, read_labels
 from placl.learn.score import Score, score
 from placl.learn.training import Learned, Training, Trainings
 from placl.models.zoo import KeypointNet
@@ -33,6 +35,7 @@ from placl.run.journal import key_of
 from placl.search import derive, proxy_task, search
 
 FINAL = "final"
+AT_ONCE = 1 << 16  # instances whose labels are in memory
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def placl(lab: Lab) -> Iterator[Stage]:
     for r in range(1, rounds + 1):
         lab.watch.progress("round", r - 1, rounds, "searching")
         half = problem.unlabelled_half(r, config.rounds.cross_training)  # D_u^(1) or D_u^(2), 3.3
-        pseudo = pseudo_label(lab, stage, half)  # by Theta^{r-1}
+        pseudo = pseudo_label(lab, stage, half, f"round_{r}")  # by Theta^{r-1}
         lab.run.keep_pseudo_labels(f"round_{r}", half, pseudo)
         data = TrainingSet(problem.labelled, half, pseudo)
         seed = derive(config.seed, "search", r)
@@ -92,31 +95,46 @@ def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage
     assert data.unlabelled is not None
     assert data.pseudo is not None
     other = lab.problem.unlabelled_half(lab.config.rounds.count + 1)
-    fresh = pseudo_label(lab, stage, other)
-    both, pseudo = concatenate([data.unlabelled, other]), _joined(data.pseudo, fresh)
+    fresh = pseudo_label(lab, stage, other, FINAL)
+    both = concatenate([data.unlabelled, other])
+    pseudo = _joined([data.pseudo, fresh], lab.run.path / FINAL / "pseudo_labels" / "both")
     lab.run.keep_pseudo_labels(FINAL, both, pseudo)
     everything = TrainingSet(data.labelled, both, pseudo)
     return train_stage(lab, Unit(FINAL, lab.config, everything, best))
 
 
-def _joined(first: PseudoLabels, second: PseudoLabels) -> PseudoLabels:
-    return PseudoLabels(
-        np.concatenate([first.keypoints, second.keypoints]),
-        np.concatenate([first.confidence, second.confidence]),
-        f"{first.model}+{second.model}",
-    )
+def _joined(several: list[PseudoLabels], folder: Path) -> PseudoLabels:
+    """Labels of several pools in one folder, copied piece by piece."""
+    count, keypoints = sum(len(labels.confidence) for labels in several), several[0].confidence.shape[1]
+    with labels_into(folder, count, keypoints) as add:
+        for labels in several:
+            for start in range(0, len(labels.confidence), AT_ONCE):
+                add(labels.keypoints[start : start + AT_ONCE], labels.confidence[start : start + AT_ONCE])
+    joined = read_labels(folder, "+".join(labels.model for labels in several), (count, keypoints))
+    assert joined is not None
+    return joined
 
 
-def pseudo_label(lab: Lab, stage: Stage, pool: Pool) -> PseudoLabels:
+def pseudo_label(lab: Lab, stage: Stage, pool: Pool, name: str) -> PseudoLabels:
+    """What a stage's network says of a pool, or said before; in files, which are mapped."""
+    folder = lab.run.path / name / "pseudo_labels"
+    key = key_of(unit="labels", run=lab.key, name=name, labels=stage.sha256)
+    shape = len(pool), len(pool.skeleton)
+    known = read_labels(folder, stage.sha256, shape) if lab.run.journal.get(key) else None
+    if known is not None:
+        return known
     with thread_count(lab.config.execute.final_threads):
-        return label(
+        pseudo = label(
             stage.net,
             pool,
             stage.config,
             model=stage.sha256,
             all_views=True,
+            folder=folder,
             on_progress=lambda done, total: lab.watch.progress("label", done, total, "pseudo-labels"),
         )
+    lab.run.journal.add(key, "labels", name=name)
+    return pseudo
 
 
 @dataclass(frozen=True)

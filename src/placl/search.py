@@ -18,7 +18,7 @@ from placl.curriculum.searcher import Searcher
 from placl.data.pool import Pool
 from placl.lab import Lab
 from placl.learn.candidate import Job, Outcome, Task
-from placl.learn.inner_loop import TrainingSet
+from placl.learn.course import TrainingSet
 from placl.run.journal import key_of
 
 

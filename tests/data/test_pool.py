@@ -135,3 +135,19 @@ def test_mapped_pools_can_still_be_joined_after_the_journey(tmp_path: Path) -> N
     pool = mapped(tmp_path)
     parts = pool.take(np.array([0, 1])), pool.take(np.array([2, 3, 4]))
     assert_same(concatenate(list(pickle.loads(pickle.dumps(parts)))), pool)
+
+
+def test_labels_that_are_gone_take_no_memory_nor_time_to_send() -> None:
+    everyone = make_pool().take(np.zeros(10_000, np.int64))
+    hidden = replace(everyone, ids=tuple("x" * len(everyone))).without_labels()
+    gone = ("keypoints", "visibility", "length", "area")
+    for pool in (hidden, hidden.take(np.arange(5000)), concatenate([hidden, hidden.take(np.arange(3))])):
+        assert all(getattr(pool, name).strides[0] == 0 for name in gone)
+        there = pickle.loads(pickle.dumps(pool))
+        for name in gone:
+            assert getattr(there, name).strides[0] == 0
+            np.testing.assert_array_equal(getattr(there, name), getattr(pool, name))
+    assert not hidden.take(np.array([1])).labelled.any()
+    mixed = concatenate([make_pool(hidden.crops), hidden])
+    np.testing.assert_array_equal(mixed.keypoints[:N], make_pool().keypoints)
+    assert not mixed.keypoints[N:].any()

@@ -21,8 +21,8 @@ from placl.execute import pool as pool_module
 from placl.execute.pool import MOST_DEATHS, PoolExecutor, _Worker
 from placl.execute.serial import SerialExecutor
 from placl.learn.candidate import Job, Outcome, Task
-from placl.learn.inner_loop import TrainingSet
-from placl.learn.label import PseudoLabels
+from placl.learn.course import TrainingSet
+from placl.learn.pseudo_labels import PseudoLabels
 
 MakeConfig = Callable[..., Config]
 JOBS = {number: Job(Curriculum((0.2 * number, 0.1)), seed=7) for number in range(4)}

@@ -15,8 +15,8 @@ from placl.execute.executor import make_executor
 from placl.execute.pool import PoolExecutor
 from placl.execute.serial import SerialExecutor
 from placl.learn.candidate import Job, Outcome, Task, run_candidate
-from placl.learn.inner_loop import TrainingSet
-from placl.learn.label import PseudoLabels
+from placl.learn.course import TrainingSet
+from placl.learn.pseudo_labels import PseudoLabels
 
 
 def test_jobs_run_in_order_under_their_numbers(tiny: Callable[..., Config], problem: Problem, pool: Pool) -> None:

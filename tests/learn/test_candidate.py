@@ -14,8 +14,10 @@ from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
 from placl.data.splits import Problem
 from placl.learn.candidate import Outcome, Task, _folds, run_candidate
-from placl.learn.inner_loop import TrainingSet, inner_loop
-from placl.learn.label import PseudoLabels, label
+from placl.learn.course import TrainingSet
+from placl.learn.inner_loop import inner_loop
+from placl.learn.label import label
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.metrics import pck
 
 MakeConfig = Callable[..., Config]

@@ -12,7 +12,7 @@ from placl.config import Reward
 from placl.data.pool import Pool
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
-from placl.learn.label import PseudoLabels
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.learn.score import metric_name, score
 
 

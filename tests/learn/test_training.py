@@ -14,8 +14,9 @@ from placl.config import Config
 from placl.curriculum.curriculum import Curriculum, constant
 from placl.data.pool import Pool
 from placl.execute.pool import PoolExecutor
-from placl.learn.inner_loop import TrainingSet, inner_loop
-from placl.learn.label import PseudoLabels
+from placl.learn.course import TrainingSet
+from placl.learn.inner_loop import inner_loop
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.learn.training import Learned, Training, Trainings
 from placl.models.weights import weights_sha256
 

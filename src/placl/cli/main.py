@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from placl.cli.bench import app as bench
 from placl.cli.data import app as data
 from placl.cli.demo import demo
 from placl.cli.evaluate import evaluate
@@ -35,6 +36,7 @@ app = typer.Typer(
 for command in (demo, train, predict, evaluate):
     app.command()(command)
 app.add_typer(data, name="data")
+app.add_typer(bench, name="bench")
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from placl.data.skeleton import Skeleton
 
 UNLABELLED, OCCLUDED, VISIBLE = 0, 1, 2
+COLUMNS = ("rows", "keypoints", "visibility", "length", "area", "to_image", "image", "head")
 
 
 @dataclass(frozen=True)
@@ -74,18 +75,13 @@ class Pool:
         index = np.asarray(index)
         if index.dtype == bool:
             index = np.flatnonzero(index)
-        return replace(
-            self,
-            rows=self.rows[index],
-            keypoints=self.keypoints[index],
-            visibility=self.visibility[index],
-            length=self.length[index],
-            area=self.area[index],
-            to_image=self.to_image[index],
-            image=self.image[index],
-            ids=tuple(self.ids[i] for i in index),
-            head=None if self.head is None else self.head[index],
-        )
+        columns: dict[str, Any] = {name: _some(array, index) for name, array in self._columns().items()}
+        return replace(self, ids=tuple(self.ids[i] for i in index), **columns)
+
+    def _columns(self) -> dict[str, Any]:
+        """The arrays that have a row per instance."""
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        return {name: array for name, array in columns.items() if array is not None}
 
     def without_labels(self) -> Pool:
         """The same images with every label gone. This is all that training ever gets of unlabelled instances.
@@ -94,21 +90,23 @@ class Pool:
         """
         return replace(
             self,
-            keypoints=np.zeros_like(self.keypoints),
-            visibility=np.zeros_like(self.visibility),
-            length=np.ones_like(self.length),
-            area=np.ones_like(self.area),
-            head=None if self.head is None else np.full_like(self.head, np.nan),
+            keypoints=_all(0, self.keypoints),
+            visibility=_all(0, self.visibility),
+            length=_all(1, self.length),
+            area=_all(1, self.area),
+            head=None if self.head is None else _all(np.nan, self.head),
         )
 
-    def in_image(self, keypoints: np.ndarray) -> np.ndarray:
-        """(N, K, 2) crop coordinates of this pool's instances -> coordinates in their images."""
-        scale, shift = self.to_image[:, None, :1], self.to_image[:, None, 1:]
+    def in_image(self, keypoints: np.ndarray, some: slice = slice(None)) -> np.ndarray:
+        """(n, K, 2) crop coordinates of some of this pool's instances -> coordinates in their images."""
+        maps = self.to_image[some]
+        scale, shift = maps[:, None, :1], maps[:, None, 1:]
         return np.asarray(keypoints * scale + shift)
 
-    # A memory map is sent to another process as its path, never as its pixels.
+    # A memory map is sent to another process as its path, never as its pixels; equal rows are sent once.
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
+        state |= {name: _Equal(array[:1], len(array)) for name, array in self._columns().items() if _is_equal(array)}
         if isinstance(self.crops, np.memmap) and self.crops.filename is not None:
             state["crops"] = Path(str(self.crops.filename))
         return state
@@ -116,7 +114,38 @@ class Pool:
     def __setstate__(self, state: dict[str, Any]) -> None:
         if isinstance(state["crops"], Path):
             state["crops"] = _shared_map(state["crops"])
-        self.__dict__.update(state)
+        equal = {name: value.array() for name, value in state.items() if isinstance(value, _Equal)}
+        self.__dict__.update({**state, **equal})
+
+
+@dataclass(frozen=True)
+class _Equal:
+    """An array of equal rows, which takes no memory however many there are."""
+
+    row: np.ndarray  # (1, ...)
+    count: int
+
+    def array(self) -> np.ndarray:
+        return np.broadcast_to(self.row, (self.count, *self.row.shape[1:]))
+
+
+def _all(value: float, like: np.ndarray) -> np.ndarray:
+    return _Equal(np.full((1, *like.shape[1:]), value, like.dtype), len(like)).array()
+
+
+def _is_equal(array: np.ndarray) -> bool:
+    return len(array) > 1 and array.strides[0] == 0
+
+
+def _some(array: np.ndarray, index: np.ndarray) -> np.ndarray:
+    return _Equal(array[:1], len(index)).array() if _is_equal(array) else array[index]
+
+
+def _joined(arrays: list[np.ndarray]) -> np.ndarray:
+    first = arrays[0]
+    if all(_is_equal(array) and np.array_equal(array[0], first[0], equal_nan=True) for array in arrays):
+        return _Equal(first[:1], sum(map(len, arrays))).array()
+    return np.concatenate(arrays)
 
 
 @lru_cache(maxsize=8)
@@ -130,15 +159,6 @@ def concatenate(pools: list[Pool]) -> Pool:
     first = pools[0]
     if any(pool.crops is not first.crops or pool.skeleton != first.skeleton for pool in pools):
         raise ValueError("only pools that share their crops and skeleton can be joined")
-    return replace(
-        first,
-        rows=np.concatenate([p.rows for p in pools]),
-        keypoints=np.concatenate([p.keypoints for p in pools]),
-        visibility=np.concatenate([p.visibility for p in pools]),
-        length=np.concatenate([p.length for p in pools]),
-        area=np.concatenate([p.area for p in pools]),
-        to_image=np.concatenate([p.to_image for p in pools]),
-        image=np.concatenate([p.image for p in pools]),
-        ids=tuple(i for p in pools for i in p.ids),
-        head=None if first.head is None else np.concatenate([p.head for p in pools if p.head is not None]),
-    )
+    columns = [pool._columns() for pool in pools]
+    joined: dict[str, Any] = {name: _joined([some[name] for some in columns if name in some]) for name in columns[0]}
+    return replace(first, ids=tuple(i for p in pools for i in p.ids), **joined)

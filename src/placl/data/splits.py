@@ -17,6 +17,8 @@ import numpy as np
 from placl.data.pool import Pool, concatenate
 from placl.errors import InputError
 
+AT_ONCE = 1 << 14  # instances that are hashed at once
+
 
 @dataclass(frozen=True)
 class Split:
@@ -158,14 +160,16 @@ def fingerprint(pool: Pool) -> str:
     skeleton = pool.skeleton
     told = [skeleton.keypoints, skeleton.flip_pairs, skeleton.sigmas, pool.view]
     digest = hashlib.sha256(json.dumps(told).encode())
-    digest.update("\n".join(pool.ids).encode())
-    for array in (pool.keypoints, pool.visibility, pool.length, pool.area, pool.to_image):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    if pool.head is not None:
-        digest.update(pool.head.tobytes())
+    for start in range(0, len(pool), AT_ONCE):  # the bytes of "\n".join(pool.ids)
+        digest.update(("\n" * (start > 0) + "\n".join(pool.ids[start : start + AT_ONCE])).encode())
+    head = [] if pool.head is None else [pool.head]
+    for array in (pool.keypoints, pool.visibility, pool.length, pool.area, pool.to_image, *head):
+        for start in range(0, len(array), AT_ONCE):
+            digest.update(np.ascontiguousarray(array[start : start + AT_ONCE]).tobytes())
     if isinstance(pool.crops, np.memmap):  # a cache, whose folder is named by a hash of what made it
         digest.update(Path(str(pool.crops.filename)).parent.name.encode())
         digest.update(pool.rows.tobytes())
     else:
-        digest.update(np.ascontiguousarray(pool.images(np.arange(len(pool)))).tobytes())
+        for start in range(0, len(pool), AT_ONCE):
+            digest.update(pool.images(np.arange(start, min(start + AT_ONCE, len(pool)))).tobytes())
     return digest.hexdigest()

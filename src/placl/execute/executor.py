@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from placl.config import Execute
+from placl.config import Execute, Ray
 
 J = TypeVar("J", contravariant=True)
 R = TypeVar("R", covariant=True)
@@ -50,7 +50,11 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def make_executor(settings: Execute) -> Executor:
+def make_executor(settings: Execute, cluster: Ray | None = None) -> Executor:
+    if settings.where == "ray":
+        from placl.execute.ray import RayExecutor
+
+        return RayExecutor(settings, cluster or Ray())
     from placl.execute.pool import PoolExecutor
     from placl.execute.serial import SerialExecutor
 

@@ -15,8 +15,9 @@ import numpy as np
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
+from placl.learn.course import TrainingSet
 from placl.learn.device import thread_count
-from placl.learn.inner_loop import TrainingSet, inner_loop
+from placl.learn.inner_loop import inner_loop
 from placl.learn.label import label
 from placl.learn.score import score
 

@@ -1,11 +1,15 @@
-"""Where a network runs, and with how many CPU threads."""
+"""Where a network runs, in which precision, and with how many CPU threads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Literal
 
+import cv2
 import torch
+
+Precision = Literal["auto", "float32", "bfloat16"]
 
 
 def pick_device(name: str) -> torch.device:
@@ -16,9 +20,28 @@ def pick_device(name: str) -> torch.device:
 
 @contextmanager
 def thread_count(threads: int) -> Iterator[None]:
-    before = torch.get_num_threads()
+    """For torch, and for OpenCV, which cuts views out of crops."""
+    before, of_opencv = torch.get_num_threads(), cv2.getNumThreads()
     torch.set_num_threads(threads)
+    cv2.setNumThreads(threads)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+        cv2.setNumThreads(of_opencv)
+
+
+def precision_on(precision: Precision, device: torch.device) -> Literal["float32", "bfloat16"]:
+    """``auto``: bfloat16 where the hardware multiplies it faster: GPUs since Ampere, CPUs with AMX."""
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        fast = torch.cuda.get_device_capability(device) >= (8, 0)
+    else:
+        fast = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
+    return "bfloat16" if fast else "float32"
+
+
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    mixed = precision_on(precision, device) == "bfloat16"
+    return torch.autocast(device.type, torch.bfloat16, enabled=mixed)

@@ -5,31 +5,22 @@ Heatmaps of several views of an image (mirrored, rotated, scaled) are brought ba
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from placl.config import Config
-from placl.data.augment import mirror_pairs, normalise, plain_view, warp
+from placl.data.augment import mirror_pairs, plain_view, sample, warp
 from placl.data.pool import Pool
+from placl.errors import MachineError
+from placl.learn.device import autocast
 from placl.learn.losses import answer
+from placl.learn.pseudo_labels import PseudoLabels, labels_into, read_labels
 from placl.models.codec import HeatmapCodec
 from placl.models.zoo import KeypointNet
-
-
-@dataclass(frozen=True)
-class PseudoLabels:
-    """What a network says about N instances."""
-
-    keypoints: np.ndarray  # (N, K, 2) float32, crop pixels
-    confidence: np.ndarray  # (N, K) float32 in [0, 1]
-    model: str  # sha256 of the weights that made them
-
-    def take(self, index: np.ndarray) -> PseudoLabels:
-        return PseudoLabels(self.keypoints[index], self.confidence[index], self.model)
 
 
 def make_codec(config: Config, stride: int) -> HeatmapCodec:
@@ -58,32 +49,54 @@ def label(
     *,
     model: str = "",
     all_views: bool = False,
+    folder: Path | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> PseudoLabels:
     """Predict every instance of a pool. Labels of the pool are not looked at.
 
     ``all_views`` averages over mirrored, rotated and scaled images as ``config.label`` has it: for pseudo-labels, which
     are made once and learned from often. Scores and predictions read the plain image: the paper tests without tricks.
+    With a ``folder`` the answers go there batch by batch and come back as memory maps.
     """
+    shape = len(pool), len(pool.skeleton)
+    if folder is None:
+        kept = PseudoLabels(np.zeros((*shape, 2), np.float32), np.zeros(shape, np.float32), model)
+        for index, keypoints, confidence in _answers(net, pool, config, all_views, on_progress):
+            kept.keypoints[index], kept.confidence[index] = keypoints, confidence
+        return kept
+    with labels_into(folder, *shape) as add:
+        for _, keypoints, confidence in _answers(net, pool, config, all_views, on_progress):
+            add(keypoints, confidence)
+    found = read_labels(folder, model, shape)
+    if found is None:
+        raise MachineError(f"{folder}: the pseudo-labels vanished while in use. Run again.")
+    return found
+
+
+def _answers(
+    net: KeypointNet,
+    pool: Pool,
+    config: Config,
+    all_views: bool,
+    on_progress: Callable[[int, int], None] | None,
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Batches of instances, their (B, K, 2) keypoints in crop pixels and (B, K) confidence."""
     codec = make_codec(config, net.stride)
     device = next(net.parameters()).device
     flip_order = torch.from_numpy(pool.skeleton.flip_order).to(device)
     views = _view_matrices(config, all_views)
-    keypoints = np.zeros((len(pool), len(pool.skeleton), 2), np.float32)
-    conf = np.zeros((len(pool), len(pool.skeleton)), np.float32)
+    scale = pool.view / config.model.input_size  # crop pixels per input pixel
+    centre = (pool.crop_size - 1) / 2 - scale * (config.model.input_size - 1) / 2
     net.eval()
-    with torch.inference_mode():
-        for start in range(0, len(pool), config.label.batch):
-            index = np.arange(start, min(start + config.label.batch, len(pool)))
-            images = normalise(torch.from_numpy(pool.images(index)).to(device))
+    for start in range(0, len(pool), config.label.batch):
+        index = np.arange(start, min(start + config.label.batch, len(pool)))
+        with torch.inference_mode():
+            images = torch.from_numpy(pool.images(index)).to(device)
             seen, trust = _read(net, images, pool.view, codec, config, flip_order, views)
-            scale = pool.view / config.model.input_size  # crop pixels per input pixel
-            centre = (pool.crop_size - 1) / 2 - scale * (config.model.input_size - 1) / 2
-            keypoints[index] = (seen * scale + centre).cpu().numpy()
-            conf[index] = trust.cpu().numpy()
-            if on_progress:
-                on_progress(int(index[-1]) + 1, len(pool))
-    return PseudoLabels(keypoints, conf, model)
+            keypoints, confidence = (seen * scale + centre).cpu().numpy(), trust.cpu().numpy()
+        yield index, keypoints, confidence
+        if on_progress:
+            on_progress(int(index[-1]) + 1, len(pool))
 
 
 def _read(
@@ -95,17 +108,18 @@ def _read(
     flip_order: Tensor,
     views: list[tuple[Tensor, bool]],
 ) -> tuple[Tensor, Tensor]:
-    """(B, 3, S, S) crops -> (B, K, 2) keypoints in input pixels and (B, K) confidence."""
+    """(B, S, S, 3) crops -> (B, K, 2) keypoints in input pixels and (B, K) confidence."""
     size = config.model.input_size
     agreement = config.select.score == "agreement" and len(views) > 1
     total: Tensor | None = None
     places = []
     for number, (linear, mirrored) in enumerate(views):
-        if number == 0:
-            heatmaps = answer(config.train.loss, net(plain_view(images, view, size)))
-        else:
-            shifted = torch.cat([linear * (view / size), torch.zeros(2, 1)], 1)[None]
-            heatmaps = answer(config.train.loss, net(warp(images, shifted, size)))
+        shifted = torch.cat([linear * (view / size), torch.zeros(2, 1)], 1)[None]
+        seen = plain_view(images, view, size) if number == 0 else sample(images, shifted, size)
+        with autocast(config.train.precision, images.device):
+            outputs = net(seen)
+        heatmaps = answer(config.train.loss, outputs.float())
+        if number > 0:
             back = torch.cat([torch.linalg.inv(linear), torch.zeros(2, 1)], 1)[None]
             heatmaps = warp(heatmaps, back, heatmaps.shape[-1])
             if mirrored:

@@ -15,8 +15,12 @@ from torch.nn import functional as F
 LossKind = Literal["mse", "bce"]
 
 
-def heatmap_loss(kind: LossKind, outputs: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+def heatmap_loss(
+    kind: LossKind, outputs: Tensor, targets: Tensor, weights: Tensor, total: Tensor | None = None
+) -> Tensor:
     """Outputs and targets (B, K, H, W), weights (B, K) -> scalar: sum(w * mean over pixels) / max(sum(w), 1).
+
+    ``total`` is the sum of weights where these are a part of a batch, so that the parts' losses add up to the whole's.
 
     Dividing by the weights keeps instances with few visible keypoints from being diluted. HRNet's JointsMSELoss
     divides by B * K instead and halves, so with all weights 1 our ``mse`` is twice HRNet's. A keypoint of weight 0
@@ -31,7 +35,7 @@ def heatmap_loss(kind: LossKind, outputs: Tensor, targets: Tensor, weights: Tens
     else:
         raise ValueError(f"the loss is mse or bce, got {kind!r}")
     per_keypoint = errors.mean(dim=(-2, -1))  # (B, K)
-    return (weights * per_keypoint).sum() / weights.sum().clamp(min=1.0)
+    return (weights * per_keypoint).sum() / (weights.sum() if total is None else total).clamp(min=1.0)
 
 
 def answer(kind: LossKind, outputs: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 from placl.config import Reward
 from placl.data.pool import Pool
 from placl.errors import InputError
-from placl.learn.label import PseudoLabels
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.metrics import PCK, oks_map, pck, pck_auc, pckh
 
 

@@ -10,7 +10,8 @@ import safetensors.torch
 
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum, constant
-from placl.learn.inner_loop import TrainingSet, inner_loop
+from placl.learn.course import TrainingSet
+from placl.learn.inner_loop import inner_loop
 
 
 @dataclass(frozen=True)

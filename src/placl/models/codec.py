@@ -53,17 +53,20 @@ class HeatmapCodec:
         """Heatmap pixels -> input pixels."""
         return (points + 0.5) * self.stride - 0.5
 
+    def inside(self, keypoints: Tensor, weights: Tensor) -> Tensor:
+        """Weights (B, K), 0 where a keypoint lies outside of the input or is not finite."""
+        # NaN compares false, so what is not finite is not inside either.
+        inside = ((keypoints >= -0.5) & (keypoints <= self.input_size - 0.5)).all(dim=-1)  # (B, K)
+        return torch.where(inside, weights.float(), 0.0)
+
     def encode(self, keypoints: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Keypoints (B, K, 2) in input pixels and weights (B, K) -> targets (B, K, H, W) and weights (B, K).
 
         The Gaussian stands on the unrounded centre, so its largest pixel is 1 only if the centre is a pixel's. A
         keypoint outside the input, or not finite, gets weight 0; a keypoint of weight 0 gets an empty heatmap.
         """
-        keypoints = keypoints.float()
-        # NaN compares false, so what is not finite is not inside either.
-        inside = ((keypoints >= -0.5) & (keypoints <= self.input_size - 0.5)).all(dim=-1)  # (B, K)
-        weights = torch.where(inside, weights.float(), 0.0)
-        centres = self.to_heatmap(torch.where(inside[..., None], keypoints, 0.0))  # (B, K, 2)
+        keypoints, weights = keypoints.float(), self.inside(keypoints, weights)
+        centres = self.to_heatmap(torch.where((weights > 0)[..., None], keypoints, 0.0))  # (B, K, 2)
         pixels = torch.arange(self.heatmap_size, dtype=torch.float32, device=keypoints.device)
         distance = pixels - centres[..., None]  # (B, K, 2, size)
         along = torch.exp(-(distance**2) / (2 * self.sigma**2))

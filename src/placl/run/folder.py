@@ -22,12 +22,14 @@ from placl.data.pool import Pool
 from placl.data.splits import Split
 from placl.errors import InputError
 from placl.files import disk_errors, write_atomic, write_csv
-from placl.learn.label import PseudoLabels
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.models.weights import read_state, save_weights, weights_sha256
 from placl.models.zoo import KeypointNet
 from placl.report.page import page
 from placl.run.journal import Journal
 from placl.version import VERSION
+
+INSTANCES_AT_ONCE = 1 << 14
 
 
 class RunFolder:
@@ -84,21 +86,26 @@ class RunFolder:
         return state if weights_sha256(state) == sha256 else None
 
     def keep_pseudo_labels(self, name: str, pool: Pool, pseudo: PseudoLabels) -> None:
-        """A row per instance and keypoint, in image pixels."""
-        n, k = pseudo.confidence.shape
-        places = pool.in_image(pseudo.keypoints).astype(np.float32)
-        table = pa.table(
-            {
-                "id": np.repeat(np.array(pool.ids, dtype=object), k),
-                "keypoint": np.tile(np.array(pool.skeleton.keypoints, dtype=object), n),
-                "x": places[:, :, 0].ravel(),
-                "y": places[:, :, 1].ravel(),
-                "confidence": pseudo.confidence.ravel(),
-            }
-        ).replace_schema_metadata({"model_sha256": pseudo.model})
-        sink = pa.BufferOutputStream()
-        pyarrow.parquet.write_table(table, sink)
-        write_atomic(self.path / name / "pseudo_labels.parquet", sink.getvalue().to_pybytes())
+        """A row per instance and keypoint, in image pixels, some instances at a time; unless they are there already."""
+        file = self.path / name / "pseudo_labels.parquet"
+        if file.exists() and _model_of(file) == pseudo.model:
+            return
+        columns = [
+            ("id", pa.string()),
+            ("keypoint", pa.string()),
+            *((c, pa.float32()) for c in ("x", "y", "confidence")),
+        ]
+        schema = pa.schema(columns, metadata={"model_sha256": pseudo.model})
+        part = file.with_name(f".{file.name}.{os.getpid()}.part")
+        with disk_errors(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with pyarrow.parquet.ParquetWriter(part, schema) as writer:
+                    for start in range(0, len(pool), INSTANCES_AT_ONCE):
+                        writer.write_table(_label_rows(pool, pseudo, slice(start, start + INSTANCES_AT_ONCE), schema))
+                os.replace(part, file)
+            finally:
+                part.unlink(missing_ok=True)
 
     def log(self, scalars: dict[str, float], step: int) -> None:
         """Numbers over steps, as TensorBoard event files in ``tb/``. A unit read from the journal logs again."""
@@ -128,6 +135,31 @@ class RunFolder:
 
     def write_rows(self, name: str, rows: list[dict[str, Any]]) -> None:
         write_csv(self.path / name, rows)
+
+
+def _model_of(file: Path) -> str | None:
+    """The network that made the pseudo-labels in a file."""
+    try:
+        metadata = pyarrow.parquet.read_schema(file).metadata or {}
+    except (OSError, pa.ArrowInvalid):
+        return None
+    return str(metadata.get(b"model_sha256", b""), "utf-8")
+
+
+def _label_rows(pool: Pool, pseudo: PseudoLabels, some: slice, schema: pa.Schema) -> pa.Table:
+    confidence = np.asarray(pseudo.confidence[some])
+    n, k = confidence.shape
+    places = pool.in_image(pseudo.keypoints[some], some).astype(np.float32)
+    return pa.table(
+        {
+            "id": np.repeat(np.array(pool.ids[some], dtype=object), k),
+            "keypoint": np.tile(np.array(pool.skeleton.keypoints, dtype=object), n),
+            "x": places[:, :, 0].ravel(),
+            "y": places[:, :, 1].ravel(),
+            "confidence": confidence.ravel(),
+        },
+        schema=schema,
+    )
 
 
 def refuse_foreign(path: Path, config: Config) -> None:
