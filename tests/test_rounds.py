@@ -70,14 +70,12 @@ class Spies:
 @pytest.fixture
 def spies(monkeypatch: pytest.MonkeyPatch) -> Spies:
     found = Spies([], [], [])
-    label, inner_loop = rounds.label, training.inner_loop
+    label_with, inner_loop = rounds.label_with, training.inner_loop
 
-    def spy_label(net: Any, pool: Pool, config: Config, *, model: str = "", **more: Any) -> PseudoLabels:
-        if model:
-            assert more["all_views"]  # pseudo-labels are made with care, scores as predictions are
-            assert model == weights_sha256(net)
-            found.labelled.append((pool.ids, model))
-        return label(net, pool, config, model=model, **more)
+    def spy_label(executor: Any, net: Any, pool: Pool, config: Config, *, model: str, **more: Any) -> PseudoLabels:
+        assert model == weights_sha256(net)
+        found.labelled.append((pool.ids, model))
+        return label_with(executor, net, pool, config, model=model, **more)
 
     def spy_loop(config: Config, data: TrainingSet, curriculum: Curriculum, seed: int, **rest: Any) -> Trained:
         found.trained.append((data, curriculum, seed))
@@ -87,7 +85,7 @@ def spies(monkeypatch: pytest.MonkeyPatch) -> Spies:
         found.bases.append(base)
         return make_searcher(settings, base, seed)
 
-    monkeypatch.setattr(rounds, "label", spy_label)
+    monkeypatch.setattr(rounds, "label_with", spy_label)
     monkeypatch.setattr(training, "inner_loop", spy_loop)
     monkeypatch.setattr(rounds, "make_searcher", spy_searcher)
     return found

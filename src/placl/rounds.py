@@ -23,10 +23,11 @@ from placl.data.pool import Pool, concatenate
 from placl.data.splits import Problem, fingerprint
 from placl.errors import InputError, MachineError
 from placl.lab import Lab
+from placl.labelling import label_with
 from placl.learn.course import TrainingSet
 from placl.learn.device import pick_device, thread_count
 from placl.learn.label import label
-from placl.learn.network import fresh_network
+from placl.learn.network import network_with
 from placl.learn.pseudo_labels import PseudoLabels, labels_into, read_labels
 from placl.learn.score import Score, score
 from placl.learn.training import Learned, Training, Trainings
@@ -106,10 +107,13 @@ def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage
 def _joined(several: list[PseudoLabels], folder: Path) -> PseudoLabels:
     """Labels of several pools in one folder, copied piece by piece."""
     count, keypoints = sum(len(labels.confidence) for labels in several), several[0].confidence.shape[1]
-    with labels_into(folder, count, keypoints) as add:
+    done = 0
+    with labels_into(folder, count, keypoints) as put:
         for labels in several:
             for start in range(0, len(labels.confidence), AT_ONCE):
-                add(labels.keypoints[start : start + AT_ONCE], labels.confidence[start : start + AT_ONCE])
+                some = slice(start, start + AT_ONCE)
+                put(done + start, labels.keypoints[some], labels.confidence[some])
+            done += len(labels.confidence)
     joined = read_labels(folder, "+".join(labels.model for labels in several), (count, keypoints))
     assert joined is not None
     return joined
@@ -123,16 +127,15 @@ def pseudo_label(lab: Lab, stage: Stage, pool: Pool, name: str) -> PseudoLabels:
     known = read_labels(folder, stage.sha256, shape) if lab.run.journal.get(key) else None
     if known is not None:
         return known
-    with thread_count(lab.config.execute.final_threads):
-        pseudo = label(
-            stage.net,
-            pool,
-            stage.config,
-            model=stage.sha256,
-            all_views=True,
-            folder=folder,
-            on_progress=lambda done, total: lab.watch.progress("label", done, total, "pseudo-labels"),
-        )
+    pseudo = label_with(
+        lab.executor,
+        stage.net,
+        pool,
+        stage.config,
+        model=stage.sha256,
+        folder=folder,
+        on_progress=lambda done, total: lab.watch.progress("label", done, total, "pseudo-labels"),
+    )
     lab.run.journal.add(key, "labels", name=name)
     return pseudo
 
@@ -153,9 +156,8 @@ class Unit:
         return key_of(unit="training", name=self.name, run=lab.key, known=known, labels=labels, curriculum=thresholds)
 
     def network(self, weights: dict[str, Tensor]) -> KeypointNet:
-        net = fresh_network(self.config, len(self.data.labelled.skeleton), 0, pick_device(self.config.execute.device))
-        net.load_state_dict(weights)
-        return net.eval()
+        device = pick_device(self.config.execute.device)
+        return network_with(self.config, len(self.data.labelled.skeleton), weights, device)
 
 
 def train_stage(lab: Lab, unit: Unit) -> Stage:

@@ -18,9 +18,9 @@ def labels(count: int = 7, keypoints: int = 3) -> PseudoLabels:
 
 
 def write(folder: Path, content: PseudoLabels, pieces: tuple[int, ...]) -> None:
-    with labels_into(folder, *content.confidence.shape) as add:
-        for some in np.split(np.arange(len(content.confidence)), pieces):
-            add(content.keypoints[some], content.confidence[some])
+    with labels_into(folder, *content.confidence.shape) as put:
+        for some in reversed(np.split(np.arange(len(content.confidence)), pieces)):
+            put(int(some[0]), content.keypoints[some], content.confidence[some])
 
 
 @pytest.mark.parametrize("pieces", [(), (3,), (1, 2, 6)])
@@ -48,8 +48,8 @@ def test_others_get_the_path(tmp_path: Path) -> None:
 
 
 def test_labels_that_were_given_up_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="argument 2 is shorter"), labels_into(tmp_path, 7, 3) as add:
-        add(labels().keypoints[:2])
+    with pytest.raises(ValueError, match="argument 3 is shorter"), labels_into(tmp_path, 7, 3) as put:
+        put(0, labels().keypoints[:2])  # type: ignore[call-arg]
     assert list(tmp_path.iterdir()) == []
     assert read_labels(tmp_path, "m", (7, 3)) is None
 

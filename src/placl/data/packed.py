@@ -66,7 +66,7 @@ def read_pool(folder: Path) -> Pool:
         arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in ARRAYS[1:]}
         head = folder / "head.npy"
         return Pool(
-            skeleton=_skeleton(facts["skeleton"]),
+            skeleton=skeleton_from(facts["skeleton"]),
             crops=np.load(folder / "crops.npy", mmap_mode="r", allow_pickle=False),
             rows=np.arange(len(facts["ids"])),
             ids=tuple(facts["ids"]),
@@ -109,7 +109,7 @@ def _facts(instances: Instances) -> dict[str, list[Any]]:
     }
 
 
-def _skeleton(facts: dict[str, Any]) -> Skeleton:
+def skeleton_from(facts: dict[str, Any]) -> Skeleton:
     edges, pairs = (tuple((int(a), int(b)) for a, b in facts[key]) for key in ("edges", "flip_pairs"))
     return Skeleton(tuple(facts["keypoints"]), edges, pairs, tuple(facts["sigmas"]))
 

@@ -64,9 +64,9 @@ def label(
         for index, keypoints, confidence in _answers(net, pool, config, all_views, on_progress):
             kept.keypoints[index], kept.confidence[index] = keypoints, confidence
         return kept
-    with labels_into(folder, *shape) as add:
-        for _, keypoints, confidence in _answers(net, pool, config, all_views, on_progress):
-            add(keypoints, confidence)
+    with labels_into(folder, *shape) as put:
+        for index, keypoints, confidence in _answers(net, pool, config, all_views, on_progress):
+            put(int(index[0]), keypoints, confidence)
     found = read_labels(folder, model, shape)
     if found is None:
         raise MachineError(f"{folder}: the pseudo-labels vanished while in use. Run again.")

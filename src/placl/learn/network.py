@@ -10,6 +10,16 @@ from placl.models import zoo
 PRIOR = 0.01  # the answer a fresh bce network gives everywhere: most of a heatmap is empty
 
 
+def network_with(
+    config: Config, keypoints: int, state: dict[str, torch.Tensor], device: torch.device
+) -> zoo.KeypointNet:
+    """The configuration's network with given weights, ready to be read."""
+    model = config.model.model_copy(update={"init": "random", "weights": None})  # all weights are the given ones
+    net = fresh_network(config.model_copy(update={"model": model}), keypoints, 0, device)
+    net.load_state_dict(state)
+    return net.eval()
+
+
 def fresh_network(config: Config, keypoints: int, seed: int, device: torch.device) -> zoo.KeypointNet:
     settings = config.model
     with torch.random.fork_rng(devices=[]):

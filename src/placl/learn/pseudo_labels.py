@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from placl.data.pool import Pool
 from placl.files import disk_errors
 
 ARRAYS = ("keypoints", "confidence")
@@ -43,8 +45,8 @@ class PseudoLabels:
 
 
 @contextmanager
-def labels_into(folder: Path, count: int, keypoints: int) -> Iterator[Callable[[np.ndarray, np.ndarray], None]]:
-    """A function that adds the labels of the next instances; they are there once all have come, or not at all."""
+def labels_into(folder: Path, count: int, keypoints: int) -> Iterator[Callable[[int, np.ndarray, np.ndarray], None]]:
+    """A function that puts labels from an instance on, in any order; they are there when all is done, or not at all."""
     shapes = {"keypoints": (count, keypoints, 2), "confidence": (count, keypoints)}
     parts = {name: folder / f".{name}.npy.part" for name in ARRAYS}
     with disk_errors(folder):
@@ -52,15 +54,19 @@ def labels_into(folder: Path, count: int, keypoints: int) -> Iterator[Callable[[
         try:
             with ExitStack() as stack:
                 files = [stack.enter_context(open(part, "wb")) for part in parts.values()]
+                starts = []
                 for file, shape in zip(files, shapes.values(), strict=True):
                     head = {"descr": "<f4", "fortran_order": False, "shape": shape}
                     np.lib.format.write_array_header_1_0(file, head)
+                    starts.append(file.tell())
 
-                def add(*arrays: np.ndarray) -> None:
-                    for file, values in zip(files, arrays, strict=True):
-                        file.write(np.ascontiguousarray(values, "<f4").tobytes())
+                def put(first: int, *arrays: np.ndarray) -> None:
+                    for file, start, values in zip(files, starts, arrays, strict=True):
+                        values = np.ascontiguousarray(values, "<f4")
+                        file.seek(start + first * values[:1].nbytes)
+                        file.write(values.data)
 
-                yield add
+                yield put
                 for file in files:
                     file.flush()
                     os.fsync(file.fileno())
@@ -69,6 +75,29 @@ def labels_into(folder: Path, count: int, keypoints: int) -> Iterator[Callable[[
         finally:
             for part in parts.values():
                 part.unlink(missing_ok=True)
+
+
+def label_table(pool: Pool, pseudo: PseudoLabels, some: slice = slice(None)) -> pa.Table:
+    """A row per instance and keypoint, in image pixels: how pseudo-labels are kept for people."""
+    confidence = np.asarray(pseudo.confidence[some])
+    n, k = confidence.shape
+    places = pool.in_image(pseudo.keypoints[some], some).astype(np.float32)
+    return pa.table(
+        {
+            "id": np.repeat(np.array(pool.ids[some], dtype=object), k),
+            "keypoint": np.tile(np.array(pool.skeleton.keypoints, dtype=object), n),
+            "x": places[:, :, 0].ravel(),
+            "y": places[:, :, 1].ravel(),
+            "confidence": confidence.ravel(),
+        },
+        schema=label_schema(pseudo.model),
+    )
+
+
+def label_schema(model: str) -> pa.Schema:
+    text, number = pa.string(), pa.float32()
+    columns = {"id": text, "keypoint": text, "x": number, "y": number, "confidence": number}
+    return pa.schema(list(columns.items()), metadata={"model_sha256": model})
 
 
 def read_labels(folder: Path, model: str, shape: tuple[int, int]) -> PseudoLabels | None:

@@ -22,7 +22,7 @@ from placl.data.pool import Pool
 from placl.data.splits import Split
 from placl.errors import InputError
 from placl.files import disk_errors, write_atomic, write_csv
-from placl.learn.pseudo_labels import PseudoLabels
+from placl.learn.pseudo_labels import PseudoLabels, label_schema, label_table
 from placl.models.weights import read_state, save_weights, weights_sha256
 from placl.models.zoo import KeypointNet
 from placl.report.page import page
@@ -90,19 +90,13 @@ class RunFolder:
         file = self.path / name / "pseudo_labels.parquet"
         if file.exists() and _model_of(file) == pseudo.model:
             return
-        columns = [
-            ("id", pa.string()),
-            ("keypoint", pa.string()),
-            *((c, pa.float32()) for c in ("x", "y", "confidence")),
-        ]
-        schema = pa.schema(columns, metadata={"model_sha256": pseudo.model})
         part = file.with_name(f".{file.name}.{os.getpid()}.part")
         with disk_errors(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             try:
-                with pyarrow.parquet.ParquetWriter(part, schema) as writer:
+                with pyarrow.parquet.ParquetWriter(part, label_schema(pseudo.model)) as writer:
                     for start in range(0, len(pool), INSTANCES_AT_ONCE):
-                        writer.write_table(_label_rows(pool, pseudo, slice(start, start + INSTANCES_AT_ONCE), schema))
+                        writer.write_table(label_table(pool, pseudo, slice(start, start + INSTANCES_AT_ONCE)))
                 os.replace(part, file)
             finally:
                 part.unlink(missing_ok=True)
@@ -144,22 +138,6 @@ def _model_of(file: Path) -> str | None:
     except (OSError, pa.ArrowInvalid):
         return None
     return str(metadata.get(b"model_sha256", b""), "utf-8")
-
-
-def _label_rows(pool: Pool, pseudo: PseudoLabels, some: slice, schema: pa.Schema) -> pa.Table:
-    confidence = np.asarray(pseudo.confidence[some])
-    n, k = confidence.shape
-    places = pool.in_image(pseudo.keypoints[some], some).astype(np.float32)
-    return pa.table(
-        {
-            "id": np.repeat(np.array(pool.ids[some], dtype=object), k),
-            "keypoint": np.tile(np.array(pool.skeleton.keypoints, dtype=object), n),
-            "x": places[:, :, 0].ravel(),
-            "y": places[:, :, 1].ravel(),
-            "confidence": confidence.ravel(),
-        },
-        schema=schema,
-    )
 
 
 def refuse_foreign(path: Path, config: Config) -> None:
