@@ -281,11 +281,12 @@ def test_a_run_is_known_by_its_data_and_by_what_changes_results(
         key(train__lr=0.5),
         key(execute__threads=2),
         key(execute__final_threads=2),
+        key(execute__together=2),
         key(replace(problem, labelled=moved)),
         key(replace(problem, val=larger)),
         key(replace(problem, halves=problem.halves[::-1])),
     }
-    assert len(keys) == 8
+    assert len(keys) == 9
 
 
 def test_a_run_whose_data_has_changed_is_not_carried_on(result: Result, tiny: MakeConfig, dataset: Dataset) -> None:
@@ -341,7 +342,7 @@ def test_a_run_killed_in_its_search_ends_as_if_it_had_not_been(
 def test_a_run_killed_in_a_training_ends_as_if_it_had_not_been(
     result: Result, tiny: MakeConfig, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainings: int
 ) -> None:
-    inner_loop = training.inner_loop
+    inner_loop = training.inner_loop_distributed
     calls = 0
 
     def mortal(*arguments: Any, **named: Any) -> Any:
@@ -352,7 +353,7 @@ def test_a_run_killed_in_a_training_ends_as_if_it_had_not_been(
         return inner_loop(*arguments, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "inner_loop", mortal)
+        patch.setattr(training, "inner_loop_distributed", mortal)
         with pytest.raises(Killed):
             train(tiny(SETTINGS), tmp_path / "run", dataset=dataset)
     again = train(tiny(SETTINGS), tmp_path / "run", dataset=dataset)
@@ -363,7 +364,7 @@ def test_running_a_finished_run_again_trains_nothing(
     result: Result, tiny: MakeConfig, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = table(result.run)
-    monkeypatch.setattr(training, "inner_loop", lambda *a, **k: pytest.fail("a network was trained"))
+    monkeypatch.setattr(training, "inner_loop_distributed", lambda *a, **k: pytest.fail("a network was trained"))
     monkeypatch.setattr(candidate, "run_candidate", lambda *a, **k: pytest.fail("a candidate was trained"))
     again = train(tiny(SETTINGS), result.run, dataset=dataset)
     assert table(again.run) == before

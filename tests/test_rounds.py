@@ -70,7 +70,7 @@ class Spies:
 @pytest.fixture
 def spies(monkeypatch: pytest.MonkeyPatch) -> Spies:
     found = Spies([], [], [])
-    label_with, inner_loop = rounds.label_with, training.inner_loop
+    label_with, inner_loop = rounds.label_with, training.inner_loop_distributed
 
     def spy_label(executor: Any, net: Any, pool: Pool, config: Config, *, model: str, **more: Any) -> PseudoLabels:
         assert model == weights_sha256(net)
@@ -86,7 +86,7 @@ def spies(monkeypatch: pytest.MonkeyPatch) -> Spies:
         return make_searcher(settings, base, seed)
 
     monkeypatch.setattr(rounds, "label_with", spy_label)
-    monkeypatch.setattr(training, "inner_loop", spy_loop)
+    monkeypatch.setattr(training, "inner_loop_distributed", spy_loop)
     monkeypatch.setattr(rounds, "make_searcher", spy_searcher)
     return found
 
@@ -369,3 +369,22 @@ def test_a_run_of_the_papers_structure(one_conv: str, tmp_path: Path, spies: Spi
         elif unit["name"] != "round_0":
             assert len(unit["selected"]) == 21
     assert isinstance(result.rows[6]["val"], float)
+
+
+def test_full_trainings_take_every_gpu_from_this_process(
+    tiny: MakeConfig, make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Crew(SerialExecutor):
+        closed = 0
+
+        def run(self, *arguments: Any) -> None:
+            raise AssertionError("a worker sees one GPU")
+
+        def close(self) -> None:
+            self.closed += 1
+
+    monkeypatch.setattr(rounds, "devices_for", lambda config: ["cuda:0", "cuda:1"])
+    lab = make_lab(tiny({"execute.where": "pool"}), executor=Crew())
+    unit = Unit("round_0", lab.config, TrainingSet(lab.problem.labelled))
+    assert rounds.train_stage(lab, unit).images == 2 * 2 * 8
+    assert lab.executor.closed == 1

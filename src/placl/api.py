@@ -176,11 +176,12 @@ def identity(problem: Problem, config: Config) -> dict[str, str]:
     threads = [config.execute.threads, config.execute.final_threads]
     if (config.ray.gpus_per_candidate or 1) > 1:  # a candidate's gradients are then summed in another order
         threads.append(int(config.ray.gpus_per_candidate or 1))
+    together = {"together": config.execute.together} if config.execute.together > 1 else {}  # float noise
     weights = config.model.weights
     device = pick_device(config.execute.device)
     return {
         "the data": key_of(parts=[fingerprint(part) for part in (problem.labelled, *problem.halves, problem.val)]),
-        "the settings": key_of(settings=settings, threads=threads),
+        "the settings": key_of(settings=settings, threads=threads, **together),
         "the weights file": hashlib.sha256(weights.read_bytes()).hexdigest()[:24] if weights else "none",
         "the device": f"{device.type} {precision_on(config.train.precision, device)}",
         "the version of placl, torch or OpenCV": f"{VERSION} {torch.__version__} {cv2.__version__}",

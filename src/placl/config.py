@@ -258,6 +258,11 @@ class Execute(Section):
         1, description="CPU threads of full trainings, of which one runs at a time; more are slow on a busy machine"
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where there is any")
+    together: Count = Field(
+        1,
+        description="candidates that a worker trains as one network, for small ones on a GPU; results change by float "
+        "noise, and CPUs gain nothing",
+    )
 
 
 class Ray(Section):
@@ -315,6 +320,12 @@ class Config(Section):
             raise _misfit(
                 f"data.{both[0]} is not read with data.protocol={self.data.protocol}: it has its own. Leave one out.",
                 (f"data.{both[0]}", "data.protocol"),
+            )
+        if self.execute.together > 1 and (self.ray.gpus_per_candidate or 0) > 1:
+            raise _misfit(
+                f"execute.together={self.execute.together} trains several candidates on one GPU, "
+                f"ray.gpus_per_candidate={self.ray.gpus_per_candidate:g} one on several. Leave one out.",
+                ("execute.together", "ray.gpus_per_candidate"),
             )
         if self.search.samples == 1 and self.search.searcher in ("ppo2", "fixed"):
             raise _misfit(

@@ -22,10 +22,12 @@ from placl.curriculum.searcher import make_searcher
 from placl.data.pool import Pool, concatenate
 from placl.data.splits import Problem, fingerprint
 from placl.errors import InputError, MachineError
+from placl.execute.serial import SerialExecutor
 from placl.lab import Lab
 from placl.labelling import label_with
 from placl.learn.course import TrainingSet
 from placl.learn.device import pick_device, thread_count
+from placl.learn.distributed import devices_for
 from placl.learn.label import label
 from placl.learn.network import network_with
 from placl.learn.pseudo_labels import PseudoLabels, labels_into, read_labels
@@ -209,7 +211,13 @@ def _train_together(
         lab.watch.progress("epoch", sum(reached.values()), sum(epochs.values()), names)
         lab.meter.reach(sum(lab.meter.cost(units[n].config) * reached[n] / epochs[n] for n in open_))
 
-    lab.executor.run(Trainings(), jobs, on_done, on_progress)
+    executor = lab.executor
+    if lab.config.execute.where == "pool" and len(devices_for(lab.config)) > 1:
+        # A full training takes every GPU, of which a worker sees one: it starts from this process. Workers, who hold
+        # memory of the GPUs while they wait, are hired again for the next search.
+        executor.close()
+        executor = SerialExecutor()
+    executor.run(Trainings(), jobs, on_done, on_progress)
 
 
 def _keep(lab: Lab, unit: Unit, key: str, learned: Learned) -> Stage:
@@ -253,6 +261,12 @@ def check(problem: Problem, config: Config) -> None:
         raise InputError(
             f"{labelled} labelled instances are fewer than a batch of {batch}. "
             f"Label more or set train.batch={labelled}."
+        )
+    gpus = config.ray.gpus_per_candidate or 1
+    if config.execute.where == "ray" and gpus > batch:
+        raise InputError(
+            f"ray.gpus_per_candidate={gpus:g}: {gpus:g} GPUs cannot share a batch of {batch}. "
+            f"Set train.batch={gpus:g} or use fewer."
         )
     images = len(np.unique(problem.labelled.image))
     if config.reward.source == "folds" and images < config.reward.folds:

@@ -16,8 +16,8 @@ from placl.config import Config
 from placl.data.pool import Pool
 from placl.data.splits import Split
 from placl.errors import InputError
-from placl.learn.pseudo_labels import PseudoLabels
 from placl.learn.network import fresh_network
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.models.weights import weights_sha256
 from placl.run.folder import RunFolder, read_config, read_split
 

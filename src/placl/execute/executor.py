@@ -51,6 +51,11 @@ def available_cores() -> int:
 
 
 def make_executor(settings: Execute, cluster: Ray | None = None) -> Executor:
+    if settings.together > 1:
+        from placl.execute.bundles import BundlingExecutor
+
+        inside = make_executor(settings.model_copy(update={"together": 1}), cluster)
+        return BundlingExecutor(inside, settings.together)
     if settings.where == "ray":
         from placl.execute.ray import RayExecutor
 

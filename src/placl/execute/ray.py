@@ -14,9 +14,11 @@ from typing import Any
 
 from placl.config import Execute, Ray
 from placl.errors import InputError, MachineError
+from placl.execute.bundles import Bundles
 from placl.execute.executor import AnyJob, AnyResult, AnyTask, OnProgress, Task
 from placl.execute.ray_connection import Connection
 from placl.execute.ray_progress import Listener
+from placl.learn.candidate import Task as Candidates
 from placl.learn.training import Trainings
 
 LOOK_EVERY = 10.0  # seconds without news after which it is asked whether any node can run the jobs
@@ -48,7 +50,8 @@ class RayExecutor:
         on_progress: OnProgress,
     ) -> None:
         self._runs += 1
-        threads = self._settings.final_threads if isinstance(task, Trainings) else self._settings.threads
+        searching = isinstance(task.task if isinstance(task, Bundles) else task, Candidates)
+        threads = self._settings.threads if searching else self._settings.final_threads
         self.workers = max(1, self._places(self._settings.threads))
         start = self._starter(task, jobs, threads)
         waiting, losses = list(jobs), Counter[int]()
@@ -80,7 +83,7 @@ class RayExecutor:
         """Send the task to the object store; the function sends a job after it and returns its answer's reference."""
         from placl.execute.ray_worker import VERSIONS, Order
 
-        gpus = self._gpus()
+        gpus = self._gpus(full=isinstance(task, Trainings))
         if self._sent is None or self._sent[0] is not task:
             packed = self._packer.pack(task)
             self._sent = (task, self._ray.put(packed.content), packed.arrays)
@@ -120,10 +123,13 @@ class RayExecutor:
         on_done(number, content)
         return True
 
-    def _gpus(self) -> float:
-        """GPUs of a job."""
+    def _gpus(self, full: bool = False) -> float:
+        """GPUs of a job: a full training takes all of a node's, of the one with the most."""
         if self._settings.device == "cpu":
             return 0.0
+        most = max((node.get("GPU", 0.0) for node in self._nodes()), default=0.0)
+        if full and most > 1 and self._cluster.gpus_per_candidate != 0:
+            return most
         if self._cluster.gpus_per_candidate is not None:
             return self._cluster.gpus_per_candidate
         return 1.0 if any(node.get("GPU") for node in self._nodes()) else 0.0

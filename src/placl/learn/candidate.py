@@ -5,7 +5,7 @@ A pure function of its arguments: the same bits in this process, in a worker, or
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,9 +16,10 @@ from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
 from placl.learn.course import TrainingSet
-from placl.learn.device import thread_count
-from placl.learn.inner_loop import inner_loop
+from placl.learn.device import pick_device, thread_count
+from placl.learn.distributed import devices_of_candidate, inner_loop_distributed
 from placl.learn.label import label
+from placl.learn.network import fresh_network
 from placl.learn.score import score
 
 OnProgress = Callable[[int, int], None]  # epochs done, of how many
@@ -48,6 +49,28 @@ class Task:
     def run(self, job: Job, on_progress: OnProgress) -> Outcome:
         return run_candidate(self, job.curriculum, job.seed, on_progress)
 
+    def run_many(self, jobs: Sequence[Job], on_progress: OnProgress) -> list[Outcome]:
+        """As one network where that gives the same, else one after the other."""
+        from placl.learn.together import run_together  # which is made of what is here
+
+        if len(jobs) > 1 and self._can_run_together:
+            return run_together(self, jobs, on_progress)
+        outcomes = []
+        for place, job in enumerate(jobs):
+
+            def progress(done: int, total: int, before: int = place) -> None:
+                on_progress(before * total + done, len(jobs) * total)
+
+            outcomes.append(self.run(job, progress))
+        return outcomes
+
+    @cached_property
+    def _can_run_together(self) -> bool:
+        from placl.learn.together import can_run_together
+
+        device = pick_device(self.config.execute.device)
+        return can_run_together(self.config, fresh_network(self.config, len(self.val.skeleton), 0, device))
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -71,6 +94,11 @@ def run_candidate(task: Task, curriculum: Curriculum, seed: int, on_progress: On
     for number, (train, held_out) in enumerate(_folds(task)):
         outcomes.append(_train_and_score(task, train, held_out, curriculum, seed, number, on_progress))
         sizes.append(int((held_out.visibility > 0).sum()))
+    return over_folds(outcomes, sizes)
+
+
+def over_folds(outcomes: Sequence[Outcome], sizes: Sequence[int]) -> Outcome:
+    """One candidate's outcome, from those of folds in which so many keypoints were counted."""
     return Outcome(
         reward=float(np.average([o.reward for o in outcomes], weights=sizes)),
         images=sum(o.images for o in outcomes),
@@ -93,7 +121,10 @@ def _train_and_score(
         if on_progress:
             on_progress(number * epochs + done, task.cost)
 
-    trained = inner_loop(config, data, curriculum, seed, threads=config.execute.threads, on_epoch=on_epoch)
+    devices, threads = devices_of_candidate(config), config.execute.threads
+    trained = inner_loop_distributed(
+        config, data, curriculum, seed, devices=devices, threads=threads, on_epoch=on_epoch
+    )
     with thread_count(config.execute.threads):
         predicted = label(trained.net, truth, config)
     reward = score(predicted, truth, config.reward).value

@@ -65,11 +65,12 @@ class Course:
         *,
         rank: int = 0,
         ranks: int = 1,
+        crops: Crops | None = None,
     ) -> None:
         self._config, self._data, self._curriculum, self._seed, self._device = config, data, curriculum, seed, device
         self._mine = slice(rank, None, ranks)
         self._codec = make_codec(config, stride)
-        self._crops = Crops(data, device)
+        self.crops = crops or Crops(data, device)  # courses on the same data can share them
         self._known = len(data.labelled)
         hidden = data.unlabelled if data.pseudo is not None else None
         self._everyone = self._known + (len(hidden) if hidden is not None else 0)
@@ -109,7 +110,7 @@ class Course:
         keypoints, weights = self._labels(index)
         drawn = draw(len(index), config.augment, labelled.view, config.model.input_size, self._draw)
         images, places, weight = augmented(
-            self._crops(index[self._mine]),
+            self.crops(index[self._mine]),
             torch.from_numpy(keypoints),
             torch.from_numpy(weights),
             drawn,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
@@ -51,9 +51,17 @@ def inner_loop(
 
 
 def train_network(
-    config: Config, net: zoo.KeypointNet, trained: nn.Module, course: Course, on_epoch: OnEpoch | None = None
+    config: Config,
+    net: zoo.KeypointNet,
+    trained: nn.Module,
+    course: Course,
+    on_epoch: OnEpoch | None = None,
+    whole: Callable[[Tensor], float] = float,
 ) -> Trained:
-    """Go through a course. ``trained`` is the network, or what stands around it to share it with other processes."""
+    """Go through a course. ``trained`` is the network, or what stands around it to share it with other processes.
+
+    Then ``whole`` makes a sum of losses that of all processes, so that they are of one mind on whether to go on.
+    """
     device = next(net.parameters()).device
     optimizer = make_optimizer(net, config)
     seen, diverged = 0, False
@@ -73,7 +81,7 @@ def train_network(
             optimizer.step()
             losses += loss.detach()
             seen += batch.size
-        mean = float(losses) / steps  # the only word from a GPU in an epoch
+        mean = whole(losses) / steps  # the only word from a GPU in an epoch
         if on_epoch:
             on_epoch(epoch + 1, config.train.epochs, mean)
         if not math.isfinite(mean):

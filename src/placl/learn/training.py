@@ -11,7 +11,7 @@ import safetensors.torch
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum, constant
 from placl.learn.course import TrainingSet
-from placl.learn.inner_loop import inner_loop
+from placl.learn.distributed import devices_for, inner_loop_distributed
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,12 @@ class Trainings:
 
     def run(self, job: Training, on_progress: Callable[[int, int], None]) -> Learned:
         start = time.monotonic()
-        trained = inner_loop(
+        trained = inner_loop_distributed(
             job.config,
             job.data,
             job.curriculum or constant(0.0),
             job.seed,
+            devices=devices_for(job.config)[: job.config.train.batch],  # an image for each
             threads=job.config.execute.final_threads,
             on_epoch=lambda done, total, loss: on_progress(done, total),
         )
