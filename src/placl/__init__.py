@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from placl.evaluation import evaluate
     from placl.learn.pseudo_labels import PseudoLabels
     from placl.model import load
+    from placl.planning import plan
     from placl.prediction import predict
 
 __version__ = version.VERSION
@@ -33,13 +34,14 @@ _HOMES = {
     "InputError": "placl.errors",
     "MachineError": "placl.errors",
     "Pool": "placl.data.pool",
-    "PseudoLabels": "placl.learn.label",
+    "PseudoLabels": "placl.learn.pseudo_labels",
     "Result": "placl.api",
     "Skeleton": "placl.data.skeleton",
     "Split": "placl.data.splits",
     "evaluate": "placl.evaluation",
     "load": "placl.model",
     "load_config": "placl.config:load",
+    "plan": "placl.planning",
     "predict": "placl.prediction",
     "train": "placl.api",
 }
@@ -58,6 +60,7 @@ __all__ = [
     "evaluate",
     "load",
     "load_config",
+    "plan",
     "predict",
     "train",
 ]

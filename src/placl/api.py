@@ -89,12 +89,12 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         watch.say(note)
     if dataset.skipped:
         watch.say(f"{len(dataset.skipped)} unreadable unlabelled images are skipped, the first: {dataset.skipped[0]}")
-    split = read_split(out) or _draw(dataset, config)
+    split = read_split(out) or draw_roles(dataset, config)
     problem = make_problem(dataset.pool, split, needs_val=config.reward.source == "val")
     check(problem, config)
     exam = take_ids(dataset.pool, split.test)
     check_heads(exam, "test", config)
-    _check_networks(config, len(dataset.pool.skeleton))
+    check_networks(config, len(dataset.pool.skeleton))
     run = RunFolder(out, config)  # only now: a training that is refused leaves nothing behind
     run.keep_split(split)
     parts = identity(problem, config)
@@ -102,7 +102,7 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     run.identify(key, **parts)
     run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
     watch.say(describe(split, dataset.pool))
-    yardsticks = _yardsticks(dataset.pool, split, problem, config) if config.reference else []
+    yardsticks = make_yardsticks(dataset.pool, split, problem, config) if config.reference else []
 
     executor = make_executor(config.execute, config.ray)
     trainings = [*stage_configs(config).values(), *(config for _ in yardsticks)]
@@ -140,7 +140,7 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     return Result(out, rows, best.name, run.journal.seconds(), dataset.skipped)
 
 
-def _draw(dataset: Dataset, config: Config) -> Split:
+def draw_roles(dataset: Dataset, config: Config) -> Split:
     settings = config.data
     return draw_split(
         dataset.pool,
@@ -152,7 +152,7 @@ def _draw(dataset: Dataset, config: Config) -> Split:
     )
 
 
-def _check_networks(config: Config, keypoints: int) -> None:
+def check_networks(config: Config, keypoints: int) -> None:
     """Try each network, so that a wrong name, weights file or input size is refused before anything is written."""
     models = {settings.model: settings for settings in (config, config.proxied(), config.taught())}
     for settings in models.values():
@@ -188,7 +188,7 @@ def identity(problem: Problem, config: Config) -> dict[str, str]:
     }
 
 
-def _yardsticks(pool: Pool, split: Split, problem: Problem, config: Config) -> list[Unit]:
+def make_yardsticks(pool: Pool, split: Split, problem: Problem, config: Config) -> list[Unit]:
     """What to train for comparison: on the labels in use, and on those too that were taken off, where there are any."""
     everyone = take_ids(pool, split.labelled + split.half_1 + split.half_2)
     everyone = everyone.take(everyone.labelled)

@@ -13,7 +13,7 @@ from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
 from placl.data.splits import Problem
-from placl.learn.candidate import Outcome, Task, _folds, run_candidate
+from placl.learn.candidate import Outcome, Task, make_folds, run_candidate
 from placl.learn.course import TrainingSet
 from placl.learn.inner_loop import inner_loop
 from placl.learn.label import label
@@ -53,7 +53,7 @@ def test_a_candidate_is_a_pure_function(task: Task) -> None:
 
 
 def test_folds_hold_out_every_labelled_instance_once(task: Task) -> None:
-    folds = _folds(with_folds(task, 3))
+    folds = make_folds(with_folds(task, 3))
     assert len(folds) == 3
     held_out = [name for _, truth in folds for name in truth.ids]
     assert sorted(held_out) == sorted(task.data.labelled.ids)
@@ -61,15 +61,15 @@ def test_folds_hold_out_every_labelled_instance_once(task: Task) -> None:
         assert set(data.labelled.ids) == set(task.data.labelled.ids) - set(truth.ids)
         assert data.unlabelled is task.data.unlabelled
         assert truth.labelled.all()
-    again = _folds(with_folds(task, 3))
+    again = make_folds(with_folds(task, 3))
     assert [truth.ids for _, truth in again] == [truth.ids for _, truth in folds]
-    other = _folds(with_folds(task, 3, seed=1))
+    other = make_folds(with_folds(task, 3, seed=1))
     assert [truth.ids for _, truth in other] != [truth.ids for _, truth in folds]
 
 
 def test_folds_never_divide_an_image(task: Task) -> None:
     labelled = replace(task.data.labelled, image=np.arange(16) // 3)
-    folds = _folds(with_folds(replace(task, data=replace(task.data, labelled=labelled)), 3))
+    folds = make_folds(with_folds(replace(task, data=replace(task.data, labelled=labelled)), 3))
     homes = Counter(image for _, truth in folds for image in set(truth.image.tolist()))
     assert set(homes.values()) == {1}
     assert sorted(name for _, truth in folds for name in truth.ids) == sorted(labelled.ids)
@@ -80,7 +80,7 @@ def test_the_reward_of_folds_weighs_them_by_their_keypoints(task: Task) -> None:
     progress: list[tuple[int, int]] = []
     outcome = run_candidate(folded, GAMMA, 5, lambda done, total: progress.append((done, total)))
     right, counted, images = 0.0, 0, 0
-    for data, truth in _folds(folded):
+    for data, truth in make_folds(folded):
         trained = inner_loop(folded.config, data, GAMMA, 5)
         found = label(trained.net, truth, folded.config).keypoints
         score = pck(found, truth.keypoints, truth.visibility, truth.length, 0.1)

@@ -91,7 +91,7 @@ def run_candidate(task: Task, curriculum: Curriculum, seed: int, on_progress: On
     if task.config.reward.source == "val":
         return _train_and_score(task, task.data, task.val, curriculum, seed, 0, on_progress)
     outcomes, sizes = [], []
-    for number, (train, held_out) in enumerate(_folds(task)):
+    for number, (train, held_out) in enumerate(make_folds(task)):
         outcomes.append(_train_and_score(task, train, held_out, curriculum, seed, number, on_progress))
         sizes.append(int((held_out.visibility > 0).sum()))
     return over_folds(outcomes, sizes)
@@ -131,7 +131,7 @@ def _train_and_score(
     return Outcome(reward if np.isfinite(reward) else 0.0, trained.images, trained.selected)
 
 
-def _folds(task: Task) -> list[tuple[TrainingSet, Pool]]:
+def make_folds(task: Task) -> list[tuple[TrainingSet, Pool]]:
     """Each labelled instance is held out once, with all of its image; the folds are the same for every candidate."""
     labelled = task.data.labelled
     images, image = np.unique(labelled.image, return_inverse=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from typing import Literal
 
 import cv2
 import torch
 
 Precision = Literal["auto", "float32", "bfloat16"]
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 def pick_device(name: str) -> torch.device:
@@ -18,9 +22,23 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+@cache
+def keep_freed_memory() -> None:
+    """Large tensors come and go with every step: on Linux, let malloc keep their memory instead of giving it back.
+
+    A page that is given back is zeroed when it is used again, which costs a fifth of the time of inference.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # not glibc
+            libc = ctypes.CDLL(None)
+            libc.mallopt(M_MMAP_THRESHOLD, 1 << 30)
+            libc.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
 @contextmanager
 def thread_count(threads: int) -> Iterator[None]:
     """For torch, and for OpenCV, which cuts views out of crops."""
+    keep_freed_memory()
     before, of_opencv = torch.get_num_threads(), cv2.getNumThreads()
     torch.set_num_threads(threads)
     cv2.setNumThreads(threads)

@@ -19,7 +19,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from placl.config import Config
 from placl.data.pool import Pool
-from placl.learn.candidate import Job, OnProgress, Outcome, Task, _folds, over_folds
+from placl.learn.candidate import Job, OnProgress, Outcome, Task, make_folds, over_folds
 from placl.learn.course import Batch, Course, Crops, TrainingSet
 from placl.learn.device import autocast, pick_device, thread_count
 from placl.learn.inner_loop import Trained, make_optimizer
@@ -55,7 +55,7 @@ def run_together(task: Task, jobs: Sequence[Job], on_progress: OnProgress | None
     if task.config.reward.source == "val":
         return _train_and_score(task, task.data, task.val, jobs, 0, on_progress)
     outcomes, sizes = [], []  # (folds, M), (folds,)
-    for number, (train, held_out) in enumerate(_folds(task)):
+    for number, (train, held_out) in enumerate(make_folds(task)):
         outcomes.append(_train_and_score(task, train, held_out, jobs, number, on_progress))
         sizes.append(int((held_out.visibility > 0).sum()))
     return [over_folds(of_job, sizes) for of_job in zip(*outcomes, strict=True)]
