@@ -23,7 +23,7 @@ import numpy as np
 
 from cub import RESULTS, prepare
 from placl import config as configuration
-from placl.api import _draw, train
+from placl.api import draw_roles, train
 from placl.calibration import calibrate, kind_of, stand_in
 from placl.config import Config
 from placl.curriculum.curriculum import constant
@@ -87,7 +87,7 @@ def run_step(executor: Executor, task: Timed, samples: int) -> list[float]:
 def check_search(name: str, executor: Executor, config: Config, steps: int, samples: int) -> dict[str, object]:
     """Times of single candidates in, the seconds of a search with its barriers and unfilled waves out."""
     data = small_data()
-    problem = make_problem(data.pool, _draw(data, config))
+    problem = make_problem(data.pool, draw_roles(data, config))
     task = Timed(proxy_task(config, stand_in(problem, config), problem.val))
     try:
         run_step(executor, task, executor.workers)  # start
@@ -111,7 +111,7 @@ def check_search(name: str, executor: Executor, config: Config, steps: int, samp
 def check_run(config: Config, out: Path) -> list[dict[str, object]]:
     """A whole small run against its journal; the simulator knows ten seconds of calibration."""
     data = small_data()
-    split = _draw(data, config)
+    split = draw_roles(data, config)
     problem = make_problem(data.pool, split)
     counted, speeds = count(data.pool, problem, split, config), calibrate(problem, config)
     full, proxy = kind_of(config, 1), kind_of(config.proxied(), 1)

@@ -41,7 +41,7 @@ def main() -> None:
             "inner-loop": ["--crops", str(crops), "--photographs", str(photographs), "--repeats", "9"],
             "label": ["--repeats", "9"],
             "import": [str(people), "--repeats", "9"],
-            "executor": ["--repeats", "5"],
+            "executor": ["--repeats", "3"],
             "memory": [],
         }
         for name, options in benches.items():

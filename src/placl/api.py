@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from placl.data.load import Dataset, load_dataset
 from placl.data.pool import Pool
 from placl.data.splits import Problem, Split, draw_split, fingerprint, make_problem, take_ids
 from placl.errors import InputError
-from placl.execute.executor import available_cores, make_executor
+from placl.execute.executor import Executor, available_cores, make_executor
 from placl.files import write_atomic
 from placl.lab import Lab, Meter
 from placl.learn.course import TrainingSet
@@ -77,6 +78,11 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         )
     config = config.anchored()
     refuse_foreign(out, config)  # before any time goes into the data
+    with closing(make_executor(config.execute, config.ray)) as executor:  # it starts while data are read
+        return _train(config, out, watch, dataset, executor)
+
+
+def _train(config: Config, out: Path, watch: Watch, dataset: Dataset | None, executor: Executor) -> Result:
     if dataset is None:
         workers = config.execute.workers or available_cores()
         dataset = load_dataset(
@@ -104,7 +110,6 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     watch.say(describe(split, dataset.pool))
     yardsticks = make_yardsticks(dataset.pool, split, problem, config) if config.reference else []
 
-    executor = make_executor(config.execute, config.ray)
     trainings = [*stage_configs(config).values(), *(config for _ in yardsticks)]
     meter = Meter(problem, config, executor.workers, watch, trainings)
     lab = Lab(problem, config, run, key, executor, watch, meter)
@@ -123,17 +128,14 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
         run.write_report(describe(split, dataset.pool), rows)
         watch.say(_line(rows[-1], stage))
 
-    try:
-        # Yardsticks train beside round 0, which `placl` then finds in the journal.
-        first = [Unit("round_0", stage_configs(config)["round_0"], TrainingSet(problem.labelled))]
-        references = train_side_by_side(lab, first + yardsticks)[1:] if yardsticks else []
-        for stage in placl(lab):
-            finished(stage, len(problem.labelled))
-            stages.append(stage)
-        for stage, unit in zip(references, yardsticks, strict=True):
-            finished(stage, len(unit.data.labelled))
-    finally:
-        executor.close()
+    # Yardsticks train beside round 0, which `placl` then finds in the journal.
+    first = [Unit("round_0", stage_configs(config)["round_0"], TrainingSet(problem.labelled))]
+    references = train_side_by_side(lab, first + yardsticks)[1:] if yardsticks else []
+    for stage in placl(lab):
+        finished(stage, len(problem.labelled))
+        stages.append(stage)
+    for stage, unit in zip(references, yardsticks, strict=True):
+        finished(stage, len(unit.data.labelled))
     kept = [stage for stage in stages if stage.config == config]  # a teacher only labels
     best = kept[-1] if config.rounds.keep == "last" else max(kept, key=lambda stage: stage.val.value)
     _keep_best(run, best, config, problem)

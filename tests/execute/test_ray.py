@@ -390,10 +390,11 @@ def test_nodes_with_other_versions_are_refused(task: Task) -> None:
     order = Order((1, 0), "key", 0, VERSIONS)
     job = Packer(Store().put).pack("a")
     assert work(order, parcel.content, job.content, None) == ("done", "a")
-    kind, error = work(replace(order, versions=("0.0.1", "1.0")), parcel.content, job.content, None)
+    kind, error = work(replace(order, versions=("0.0.1", "1.0", "4.0")), parcel.content, job.content, None)
     assert kind == "refused"
     assert isinstance(error, InputError)
-    assert re.search(r"node .* has placl .* and torch .*, the driver placl 0\.0\.1 and torch 1\.0: ", str(error))
+    theirs = r"the driver placl 0\.0\.1, torch 1\.0 and OpenCV 4\.0: "
+    assert re.search(rf"node .* has placl .*, torch .* and OpenCV .*, {theirs}", str(error))
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from placl.config import Config
 from placl.data.packed import write_pool
 from placl.data.pool import Pool
 from placl.errors import InputError
+from placl.execute import ray_labelling
 from placl.execute.ray_labelling import Shard, label_sharded
-from placl.learn import label_cluster
 from placl.learn.label import label
 from placl.learn.network import fresh_network
 from placl.learn.pseudo_labels import label_table
@@ -68,7 +68,7 @@ def test_two_shards_on_two_nodes(
     cluster: str, config: Config, net: KeypointNet, shards: list[Path], pool: Pool, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(label_cluster, "PART", 16)
+    monkeypatch.setattr(ray_labelling, "PART", 16)
     progress: list[tuple[int, int]] = []
     addresses: list[Any] = [shards[0], shards[1].as_uri()]
     out = (tmp_path / "labels").as_uri()

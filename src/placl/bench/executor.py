@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,22 +25,27 @@ def bench_executor(
 ) -> dict[str, Any]:
     """``speedup``: candidates on ``workers`` one-thread workers over those on one.
 
-    ``versus_threads``: the same over one worker with as many threads. ``start_seconds`` is paid once a run.
+    ``versus_threads``: the same over one worker with as many threads. Paid once a run: ``start_seconds`` until all
+    workers answer, and ``first_step_seconds`` of a first candidate, in which torch loads more of itself.
     """
     workers = workers or max(2, available_cores())
     pool = animals(512, seed=0, size=64)
     config = Setting(steps=steps).config()
     threaded = config.model_copy(update={"execute": config.execute.model_copy(update={"threads": workers})})
-    one, many, wide = PoolExecutor(1), PoolExecutor(workers), PoolExecutor(1)
+    start = time.perf_counter()
+    many = PoolExecutor(workers)
+    one, wide = PoolExecutor(1), PoolExecutor(1)
     try:
-        start = time.perf_counter()
-        _run(many, _task(Setting(steps=1).config(), pool), workers)
+        many.run(Ping(), dict.fromkeys(range(workers), 0), lambda *_: None, lambda *_: None)
         started = time.perf_counter() - start
+        _run(many, _task(Setting(steps=1).config(), pool), workers)
+        first = time.perf_counter() - start - started
+        task, on_threads = _task(config, pool), _task(threaded, pool)
         found = side_by_side(
             {
-                "many": lambda: _run(many, _task(config, pool), candidates),
-                "one": lambda: _run(one, _task(config, pool), candidates),
-                "wide": lambda: _run(wide, _task(threaded, pool), candidates),
+                "many": lambda: _run(many, task, candidates),
+                "one": lambda: _run(one, task, candidates),
+                "wide": lambda: _run(wide, on_threads, candidates),
             },
             repeats,
         )
@@ -50,11 +56,20 @@ def bench_executor(
         "speedup": round(found.ratio("many", "one"), 3),
         "versus_threads": round(found.ratio("many", "wide"), 3),
         "start_seconds": round(started, 2),
+        "first_step_seconds": round(first, 2),
         "workers": workers,
         "candidates": candidates,
         "repeats": repeats,
         "machine": machine(),
     }
+
+
+class Ping:
+    """A task that asks for an answer."""
+
+    def run(self, job: int, on_progress: Callable[[int, int], None]) -> int:
+        time.sleep(0.01)  # or one worker would answer for another
+        return job
 
 
 def _task(config: Config, pool: Pool) -> Task:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
-
-import cv2
-import numpy as np
 
 from placl.bench.measure import machine, side_by_side
 from placl.data.crop_cache import build_pool
 from placl.data.formats.registry import read_source
 from placl.data.synthetic import write_animals
 from placl.execute.executor import available_cores
-
-IMAGES_PER_TASK = 32
 
 
 def bench_import(
@@ -58,16 +53,26 @@ def bench_import(
     }
 
 
+BARE = """
+import sys
+import cv2
+import numpy as np
+cv2.setNumThreads(0)
+for path in sys.stdin.read().splitlines():
+    assert cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_COLOR) is not None
+"""
+
+
 def bare(paths: list[str], workers: int) -> None:
-    """Decode all images and do nothing with them."""
-    groups = [paths[i : i + IMAGES_PER_TASK] for i in range(0, len(paths), IMAGES_PER_TASK)]
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=cv2.setNumThreads, initargs=(0,)) as pool:
-        assert sum(pool.map(decode_some, groups)) == len(paths)
-
-
-def decode_some(paths: list[str]) -> int:
-    images = (cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_COLOR) for path in paths)
-    return sum(image is not None for image in images)
+    """Decode all images and do nothing with them, in processes that know nothing but OpenCV and numpy."""
+    crew = [
+        subprocess.Popen([sys.executable, "-c", BARE], stdin=subprocess.PIPE, encoding="utf-8") for _ in range(workers)
+    ]
+    for number, process in enumerate(crew):
+        assert process.stdin is not None
+        process.stdin.write("\n".join(paths[number::workers]))
+        process.stdin.close()
+    assert not any(process.wait() for process in crew)
 
 
 @contextmanager

@@ -9,11 +9,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.forkserver import ensure_running
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from placl.errors import MachineError, PlaclError
@@ -22,8 +24,16 @@ from placl.execute.executor import AnyJob, AnyResult, AnyTask, OnProgress, Task
 MOST_DEATHS = 3  # of workers on one job, before it is the job's fault
 
 
-def _worker(link: Connection) -> None:
+# A server that has imported torch once forks workers in no time, where each would import it for itself. Forking is safe
+# there: it has no threads and no GPU, of which this process may have both.
+FORKS = sys.platform == "linux"
+PRELOADED = ["placl.execute.pool", "placl.learn.candidate", "placl.learn.training", "placl.labelling"]
+
+
+def _worker(link: Connection, gpu: str | None = None) -> None:
     """The life of a worker: receive a task or a job, answer, until the link breaks."""
+    if gpu is not None:  # before CUDA is asked for anything: it sees no other
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     task: AnyTask | None = None
     try:
@@ -47,7 +57,7 @@ def _worker(link: Connection) -> None:
 
 @dataclass
 class _Worker:
-    process: SpawnProcess
+    process: BaseProcess
     link: Connection
     task: AnyTask | None = None  # the task it has
     job: int | None = None  # the job it is at
@@ -58,22 +68,20 @@ class PoolExecutor:
         self.workers = workers
         self._gpus = gpus
         self._crew: list[_Worker] = []
+        if FORKS:
+            multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
+            ensure_running()  # it imports while this process reads data
 
     def _hire(self, number: int) -> _Worker:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver") if FORKS else multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_worker, args=(theirs,), daemon=True, name=f"placl-worker-{number}")
-        before = os.environ.get("CUDA_VISIBLE_DEVICES")
-        if self._gpus:  # one GPU a worker: it sees no other
-            visible = before.split(",") if before else [str(i) for i in range(self._gpus)]
-            os.environ["CUDA_VISIBLE_DEVICES"] = visible[number % len(visible)]
-        try:
-            process.start()
-        finally:
-            if self._gpus:
-                os.environ.pop("CUDA_VISIBLE_DEVICES")
-                if before is not None:
-                    os.environ["CUDA_VISIBLE_DEVICES"] = before
+        gpu = None
+        if self._gpus:  # one a worker
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+            known = visible.split(",") if visible else [str(i) for i in range(self._gpus)]
+            gpu = known[number % len(known)]
+        process = context.Process(target=_worker, args=(theirs, gpu), daemon=True, name=f"placl-worker-{number}")
+        process.start()
         theirs.close()
         return _Worker(process, ours)
 
