@@ -124,8 +124,9 @@ def predict_list(
         area=np.full(len(files), np.nan, np.float32),
     )
 
-    def pixels(file: Path, shrink: int) -> tuple[np.ndarray, int]:
-        return (arrays[file], 1) if file in arrays else decode_shrunk(file, shrink)
+    def pixels(file: Path | str, shrink: int) -> tuple[np.ndarray, int]:
+        array = arrays.get(Path(file))
+        return decode_shrunk(file, shrink) if array is None else (array, 1)
 
     return _predict_files(model, instances, ids, on_progress, pixels)
 

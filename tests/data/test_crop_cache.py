@@ -98,8 +98,8 @@ def test_an_image_is_decoded_once_and_never_from_the_cache(tmp_path: Path, monke
     decoded: list[str] = []
     seen: list[tuple[int, int]] = []
 
-    def counting(path: Path, maps: np.ndarray, **options: Any) -> Any:
-        decoded.append(path.name)
+    def counting(path: str, maps: np.ndarray, **options: Any) -> Any:
+        decoded.append(Path(path).name)
         return cut_out(path, maps, **options)
 
     monkeypatch.setattr(crop_cache, "cut_out", counting)
@@ -189,8 +189,8 @@ def test_a_disk_that_fails_leaves_no_cache_behind(tmp_path: Path, monkeypatch: p
     good, other = save(tmp_path / "good.png"), save(tmp_path / "other.png")
     content = images._content
 
-    def fails(path: Path) -> bytes:
-        if path == other:
+    def fails(path: str) -> bytes:
+        if Path(path) == other:
             raise OSError(errno.EIO, "Input/output error")
         return content(path)
 
@@ -206,8 +206,8 @@ def test_an_image_that_is_opened_to_us_is_looked_at_again(tmp_path: Path, monkey
     good, closed = save(tmp_path / "good.png"), save(tmp_path / "closed.png")
     content, access = images._content, os.access
 
-    def refused(path: Path) -> bytes:
-        if path == closed:
+    def refused(path: str) -> bytes:
+        if Path(path) == closed:
             raise PermissionError(errno.EACCES, "Permission denied")
         return content(path)
 

@@ -37,11 +37,12 @@ Result = tuple[int, tuple[int, int], str]  # image, its width and height, and wh
 
 @dataclass(frozen=True)
 class _Task:
-    """The instances of one image."""
+    """Some images and their instances; plain values, which travel to another process faster than objects would."""
 
-    image: int
-    path: Path
-    rows: list[int]
+    images: list[int]
+    paths: list[str]
+    ends: list[int]  # of each image's instances among those below
+    rows: np.ndarray  # (n,)
     boxes: np.ndarray  # (n, 4)
 
 
@@ -138,9 +139,8 @@ def _build(
         target = _reserve(crops, shape)
         sizes, unreadable = [(0, 0)] * len(instances.images), {}
         tasks = _tasks(instances)
-        groups = [tasks[i : i + IMAGES_PER_TASK] for i in range(0, len(tasks), IMAGES_PER_TASK)]
-        done = 0
-        with closing(share(groups, partial(_crop, target, view, context), workers)) as parts:
+        done, total = 0, sum(len(task.images) for task in tasks)
+        with closing(share(tasks, partial(_crop, target, view, context), workers)) as parts:
             for results in parts:
                 for image, found, reason in results:
                     sizes[image] = found
@@ -149,7 +149,7 @@ def _build(
                         unreadable[image] = reason
                 done += len(results)
                 if progress is not None:
-                    progress(done, len(tasks))
+                    progress(done, total)
         _sync(crops)
         (building / "index.json").write_text(json.dumps({"sizes": sizes, "unreadable": unreadable}), encoding="utf-8")
         _publish(building, folder, shape, len(instances.images))
@@ -164,38 +164,41 @@ def _build(
 
 
 def _tasks(instances: Instances) -> list[_Task]:
-    """One for each image that has instances."""
+    """All images that have instances, some at a time."""
     order = np.argsort(instances.image_index, kind="stable")
-    boxes = instances.boxes[order]
     used, starts = np.unique(instances.image_index[order], return_index=True)
-    rows, ends = order.tolist(), [*starts[1:].tolist(), len(order)]
-    return [
-        _Task(image, instances.images[image], rows[start:end], boxes[start:end])
-        for image, start, end in zip(used.tolist(), starts.tolist(), ends, strict=True)
-    ]
+    ends = np.append(starts[1:], len(order))
+    tasks = []
+    for first in range(0, len(used), IMAGES_PER_TASK):
+        images = used[first : first + IMAGES_PER_TASK].tolist()
+        some = ends[first : first + IMAGES_PER_TASK]
+        rows = order[starts[first] : some[-1]]
+        paths = [os.fspath(instances.images[image]) for image in images]
+        tasks.append(_Task(images, paths, (some - starts[first]).tolist(), rows, instances.boxes[rows]))
+    return tasks
 
 
-def _crop(target: _Target, view: int, context: float, tasks: list[_Task]) -> list[Result]:
+def _crop(target: _Target, view: int, context: float, task: _Task) -> list[Result]:
     """Write the crops of some images into the array's file."""
     cv2.setNumThreads(0)  # all cores are at it
-    rows = [row for task in tasks for row in task.rows]
-    maps = crop_maps(np.concatenate([task.boxes for task in tasks]), view=view, context=context, size=target.size)
-    crops = np.zeros((len(rows), target.size, target.size, 3), np.uint8)
+    maps = crop_maps(task.boxes, view=view, context=context, size=target.size)
+    crops = np.zeros((len(task.rows), target.size, target.size, 3), np.uint8)
     results: list[Result] = []
-    readable = np.ones(len(rows), bool)
+    readable = np.ones(len(task.rows), bool)
     end = 0
-    for task in tasks:
-        start, end = end, end + len(task.rows)
+    for image, path, until in zip(task.images, task.paths, task.ends, strict=True):
+        start, end = end, until
         try:
             _, extent = cut_out(
-                task.path, maps[start:end], view=view, context=context, size=target.size, out=crops[start:end]
+                path, maps[start:end], view=view, context=context, size=target.size, out=crops[start:end]
             )
         except UnreadableImageError as error:
-            results.append((task.image, (0, 0), str(error)))
+            results.append((image, (0, 0), str(error)))
             readable[start:end] = False
             continue
-        results.append((task.image, extent, ""))
-    target.write(np.array(rows)[readable], crops if readable.all() else crops[readable])
+        results.append((image, extent, ""))
+    whole = bool(readable.all())
+    target.write(task.rows if whole else task.rows[readable], crops if whole else crops[readable])
     return results
 
 

@@ -34,11 +34,11 @@ def crop_maps(boxes: np.ndarray, *, view: int, context: float, size: int) -> np.
     return np.concatenate([scale, centre - scale * (size - 1) / 2], axis=1)
 
 
-Pixels = Callable[[Path, int], tuple[np.ndarray, int]]  # of images.decode_shrunk
+Pixels = Callable[[Path | str, int], tuple[np.ndarray, int]]  # of images.decode_shrunk
 
 
 def cut_out(
-    path: Path,
+    path: Path | str,
     maps: np.ndarray,
     *,
     view: int,
@@ -76,7 +76,7 @@ def cut_out(
 class _Sizes:
     """An image in the sizes that have been asked for."""
 
-    def __init__(self, path: Path, pixels: Pixels) -> None:
+    def __init__(self, path: Path | str, pixels: Pixels) -> None:
         self.path = path
         self._pixels = pixels
         self._decoded: dict[int, tuple[np.ndarray, int]] = {}  # shrink -> pixels, and by how much they are shrunk

@@ -72,7 +72,7 @@ def _orientation(data: bytes) -> object:
         return None
 
 
-def head_size(path: Path) -> tuple[int, int] | None:
+def head_size(path: Path | str) -> tuple[int, int] | None:
     """Width and height of a JPEG before it is turned, far faster than :func:`image_size`; None where that fails."""
     try:
         with open(path, "rb", buffering=0) as file:
@@ -111,7 +111,7 @@ def decode(path: Path) -> np.ndarray:
     return decode_shrunk(path, 1)[0]
 
 
-def decode_shrunk(path: Path, shrink: int) -> tuple[np.ndarray, int]:
+def decode_shrunk(path: Path | str, shrink: int) -> tuple[np.ndarray, int]:
     """As :func:`decode`, but a JPEG may come shrunk by 2, 4 or 8, which saves most of its decoding; by how much it is.
 
     A pixel of the shrunk image is about the mean of ``shrink`` x ``shrink`` pixels; at the right and at the bottom it
@@ -147,7 +147,7 @@ def _upright(data: bytes) -> bool:
     return start == 0 or (start > 0 and _orientation(data[start : start + (1 << 16)]) == 1)
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path | str) -> bytes:
     """As ``path.read_bytes()``, with few calls to the system: at each, a thread loses its turn."""
     file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
