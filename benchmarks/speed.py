@@ -9,6 +9,7 @@ Run it on an idle machine. Writes `benchmarks/results/speed.csv`.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import subprocess
 import sys
@@ -32,7 +33,8 @@ def main() -> None:
     parser.add_argument("shared", type=Path)
     parser.add_argument("--only", nargs="*", metavar="NAME", help="inner-loop, label, import, executor, memory")
     arguments = parser.parse_args()
-    rows = []
+    rows: list[dict[str, object]] = []
+    known = list(csv.DictReader(RESULTS.read_text().splitlines())) if RESULTS.exists() else []
     with tempfile.TemporaryDirectory() as place:
         crops = unpack(arguments.shared / "data" / "cub.tar", Path(place) / "cub") / "images"
         people = unpack(arguments.shared / "data" / "lspet.tar", Path(place) / "lspet")
@@ -52,7 +54,8 @@ def main() -> None:
             machine = found.pop("machine")
             rows += [{"bench": name, "figure": key, "value": value, "machine": machine} for key, value in found.items()]
             print(name, found, file=sys.stderr)
-            write_csv(RESULTS, rows)
+            done = {row["bench"] for row in rows}
+            write_csv(RESULTS, [*(row for row in known if row["bench"] not in done), *rows])
     print(RESULTS.read_text())
 
 
