@@ -17,19 +17,9 @@ from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
 from placl.learn.course import Course, Crops, TrainingSet, batches, learning_rate
-from placl.learn.pseudo_labels import PseudoLabels
 
 MakeConfig = Callable[..., Config]
 CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def data(pool: Pool) -> TrainingSet:
-    """16 labelled and 20 pseudo-labelled instances; the first 10 of those are sure of their even keypoints."""
-    labelled, hidden = pool.take(np.arange(16)), pool.take(np.arange(16, 36))
-    confidence = np.full(hidden.visibility.shape, 0.1, np.float32)
-    confidence[:10, ::2] = 0.9
-    return TrainingSet(labelled, hidden.without_labels(), PseudoLabels(hidden.keypoints.copy(), confidence, "m"))
 
 
 # --- the course

@@ -18,22 +18,12 @@ from placl.data.synthetic import animals
 from placl.learn.course import TrainingSet
 from placl.learn.device import pick_device, thread_count
 from placl.learn.inner_loop import fresh_network, inner_loop
-from placl.learn.pseudo_labels import PseudoLabels
 from placl.models import zoo
 from placl.models.weights import weights_sha256
 from placl.models.zoo import KeypointNet
 
 MakeConfig = Callable[..., Config]
 CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def data(pool: Pool) -> TrainingSet:
-    """16 labelled and 20 pseudo-labelled instances; the first 10 of those are sure of their even keypoints."""
-    labelled, hidden = pool.take(np.arange(16)), pool.take(np.arange(16, 36))
-    confidence = np.full(hidden.visibility.shape, 0.1, np.float32)
-    confidence[:10, ::2] = 0.9
-    return TrainingSet(labelled, hidden.without_labels(), PseudoLabels(hidden.keypoints.copy(), confidence, "m"))
 
 
 def trained_sha(config: Config, data: TrainingSet, curriculum: Curriculum, seed: int = 1) -> str:

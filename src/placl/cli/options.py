@@ -18,6 +18,29 @@ Keypoints = Annotated[
     str | None, typer.Option("--keypoints", metavar="A,B,...", help="Keypoint names, where the file has them wrong.")
 ]
 
+# Of a training, and of its plan:
+Settings = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="CONFIG.yaml|KEY=VALUE", help="A configuration file, and keys to set over it."),
+]
+Labeled = Annotated[
+    list[Path] | None, typer.Option("--labeled", metavar="SOURCE", help="Labels, of any format; repeatable.")
+]
+Unlabeled = Annotated[
+    list[Path] | None, typer.Option("--unlabeled", metavar="SOURCE", help="Images, videos or boxes; repeatable.")
+]
+Val = Annotated[
+    list[Path] | None,
+    typer.Option("--val", metavar="SOURCE", help="Labels for the reward; default: a part of --labeled."),
+]
+Test = Annotated[
+    list[Path] | None, typer.Option("--test", metavar="SOURCE", help="Labels that only scores are measured on.")
+]
+Preset = Annotated[
+    str | None, typer.Option("--preset", metavar="cpu|fast|paper", help="What the other keys start from.")
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Of everything random but the split.")]
+
 
 def names(keypoints: str | None) -> tuple[str, ...] | None:
     """``nose, tail`` -> ("nose", "tail")"""

@@ -19,31 +19,16 @@ OUT = Path("runs/train")
 
 
 def train(
-    settings: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="CONFIG.yaml|KEY=VALUE", help="A configuration file, and keys to set over it."),
-    ] = None,
-    labeled: Annotated[
-        list[Path] | None, typer.Option("--labeled", metavar="SOURCE", help="Labels, of any format; repeatable.")
-    ] = None,
+    settings: options.Settings = None,
+    labeled: options.Labeled = None,
     images: options.Images = None,
-    unlabeled: Annotated[
-        list[Path] | None,
-        typer.Option("--unlabeled", metavar="SOURCE", help="Images, videos or boxes; repeatable."),
-    ] = None,
-    val: Annotated[
-        list[Path] | None,
-        typer.Option("--val", metavar="SOURCE", help="Labels for the reward; default: a part of --labeled."),
-    ] = None,
-    test: Annotated[
-        list[Path] | None, typer.Option("--test", metavar="SOURCE", help="Labels that only scores are measured on.")
-    ] = None,
+    unlabeled: options.Unlabeled = None,
+    val: options.Val = None,
+    test: options.Test = None,
     keypoints: options.Keypoints = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The run folder, new or to carry on.")] = OUT,
-    preset: Annotated[
-        str | None, typer.Option("--preset", metavar="cpu|fast|paper", help="What the other keys start from.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of everything random but the split.")] = None,
+    preset: options.Preset = None,
+    seed: options.Seed = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
     debug: options.Debug = False,
