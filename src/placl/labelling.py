@@ -20,6 +20,7 @@ from placl.learn.device import pick_device, thread_count
 from placl.learn.label import label
 from placl.learn.network import network_with
 from placl.learn.pseudo_labels import PseudoLabels, labels_into, read_labels
+from placl.models.weights import weights_bytes
 from placl.models.zoo import KeypointNet
 
 PIECE = 1024  # instances, about
@@ -60,8 +61,7 @@ def label_with(
     on_progress: Callable[[int, int], None],
 ) -> PseudoLabels:
     """Predict every instance of a pool on all workers; the answers go to the folder as they come, and are mapped."""
-    state = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
-    task = Labelling(config, safetensors.torch.save(state), pool)
+    task = Labelling(config, weights_bytes(net), pool)
     size = config.label.batch * max(1, PIECE // config.label.batch)
     pieces = {start: Piece(start, min(start + size, len(pool))) for start in range(0, len(pool), size)}
     shape = len(pool), len(pool.skeleton)

@@ -42,6 +42,16 @@ def fail_elsewhere(home: int, number: int) -> int:
     time.sleep(0.02)
     return number
 
+class Awkward(Exception):
+    def __init__(self, one, two):
+        super().__init__("it cannot be unpickled")
+
+def fail_awkwardly(home, number):
+    if os.getpid() != home:
+        raise Awkward(1, 2)
+    time.sleep(0.02)
+    return number
+
 def chatter(number: int) -> int:
     os.write(1, b"a library says something\n")
     time.sleep(0.02)
@@ -88,6 +98,10 @@ def test_helpers_that_cannot_start_are_not_missed(work: Any, monkeypatch: pytest
 def test_what_fails_in_a_helper_is_raised_here(work: Any) -> None:
     with pytest.raises(InputError, match=r"part \d+: is wrong\."):
         list(share(range(200), partial(work.fail_elsewhere, os.getpid()), 2))
+
+
+def test_an_answer_that_cannot_be_understood_is_worked_out_here(work: Any) -> None:
+    assert sorted(share(range(60), partial(work.fail_awkwardly, os.getpid()), 2)) == list(range(60))
 
 
 def test_what_a_helper_prints_does_not_come_between(work: Any, capfd: pytest.CaptureFixture[str]) -> None:

@@ -138,12 +138,14 @@ def test_workers_make_the_same_crops(tmp_path: Path, monkeypatch: pytest.MonkeyP
     paths = [save(tmp_path / f"{i}.png", picture(seed=i)) for i in range(5)]
     (tmp_path / "bad.jpg").write_bytes(b"")
     source = join([plain(*paths), plain(tmp_path / "bad.jpg")])
+    threads = cv2.getNumThreads()
     alone, _ = build_pool(source, view=32, cache=tmp_path / "one")
     seen: list[int] = []
     both, skipped = build_pool(
         source, view=32, cache=tmp_path / "two", workers=2, progress=lambda done, _: seen.append(done)
     )
     np.testing.assert_array_equal(alone.crops, both.crops)
+    assert cv2.getNumThreads() == threads
     assert skipped == [f"{tmp_path / 'bad.jpg'}: the file is empty"]
     assert seen == [2, 4, 6]
 

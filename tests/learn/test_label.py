@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,16 +141,6 @@ def test_batches_cover_everyone_and_are_counted() -> None:
     assert found.model == "abc"
     assert len(np.unique(found.keypoints.reshape(7, -1), axis=0)) == 1
     assert len(label(net, dots((40, 40), count=0), settings()).keypoints) == 0
-
-
-def test_labels_in_a_folder_are_those_in_memory(tmp_path: Path) -> None:
-    net, pool = planted(5, 9), dots((40, 40), (22, 51), count=7)
-    kept = label(net, pool, settings(label__batch=3), model="abc")
-    mapped = label(net, pool, settings(label__batch=3), model="abc", folder=tmp_path / "labels")
-    assert isinstance(mapped.keypoints, np.memmap)
-    np.testing.assert_array_equal(mapped.keypoints, kept.keypoints)
-    np.testing.assert_array_equal(mapped.confidence, kept.confidence)
-    assert mapped.model == "abc"
 
 
 VIEWS: list[dict[str, Any]] = [

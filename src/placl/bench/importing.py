@@ -23,7 +23,7 @@ def bench_import(
 ) -> dict[str, Any]:
     """``ratio``: images per second from the files of ``source`` (default: drawn animals) to a pool, over bare decoding.
 
-    Bare decoding runs in as many processes as the import has threads. Both start from nothing each time.
+    Bare decoding runs in as many processes as the import. Both start from nothing each time.
     """
     workers = workers or available_cores()
     with _source(source) as folder, tempfile.TemporaryDirectory() as place:

@@ -25,9 +25,10 @@ from placl.curriculum.curriculum import constant
 from placl.data.pool import Pool
 from placl.data.synthetic import animals
 from placl.errors import InputError
+from placl.execute.serial import SerialExecutor
+from placl.labelling import label_with
 from placl.learn.course import TrainingSet
 from placl.learn.inner_loop import inner_loop
-from placl.learn.label import label
 from placl.learn.network import fresh_network
 
 LABELLED = 64
@@ -65,6 +66,7 @@ def peak_of(count: int) -> int:
         {
             "model.width": 0.25,  # what grows with instances does not depend on the network
             "teacher.input_size": None,
+            **{"label.flip": False, "label.rotations": (), "label.scales": ()},  # nor on the number of views
             "train.epochs": 1,
             "train.steps_per_epoch": 1,
             "search.group_size": 1,
@@ -99,7 +101,9 @@ def _label_select_train(crops: Path, count: int, config: Config, folder: Path) -
     hidden = everyone.take(np.arange(LABELLED, LABELLED + count)).without_labels()
     del everyone
     net = fresh_network(config, len(labelled.skeleton), 0, torch.device("cpu"))
-    pseudo = label(net, hidden, config, folder=folder)
+    pseudo = label_with(
+        SerialExecutor(), net, hidden, config, model="", folder=folder, on_progress=lambda done, total: None
+    )
     inner_loop(config, TrainingSet(labelled, hidden, pseudo), constant(0.0), 0)
 
 

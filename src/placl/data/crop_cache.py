@@ -129,7 +129,7 @@ def _build(
     progress: Callable[[int, int], None] | None,
     workers: int,
 ) -> None:
-    cache = folder.parent
+    cache, threads = folder.parent, cv2.getNumThreads()
     building = cache / f"{folder.name}.{platform.node()}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -160,6 +160,7 @@ def _build(
         kind = InputError if isinstance(error, PermissionError | FileExistsError | NotADirectoryError) else MachineError
         raise kind(f"{cache}: cannot keep crops there ({error.strerror}). Use another cache.") from error
     finally:
+        cv2.setNumThreads(threads)  # cutting out has changed it
         shutil.rmtree(building, ignore_errors=True)
 
 

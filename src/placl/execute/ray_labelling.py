@@ -30,6 +30,7 @@ from placl.learn.device import pick_device, thread_count
 from placl.learn.label import label
 from placl.learn.network import network_with
 from placl.learn.pseudo_labels import label_table
+from placl.models.weights import weights_bytes
 from placl.models.zoo import KeypointNet
 
 PART = 4096  # instances of a part, about: whole batches, so that networks see the batches of an undivided pool
@@ -143,7 +144,7 @@ def label_sharded(
     from placl.execute.ray_connection import Connection, import_ray
 
     import_ray()
-    weights = safetensors.torch.save({name: value.cpu().contiguous() for name, value in net.state_dict().items()})
+    weights = weights_bytes(net)
     pieces, skeleton = _pieces([str(shard) for shard in shards], config)
     try:
         network_with(config, len(skeleton), safetensors.torch.load(weights), torch.device("cpu"))  # fails in one place

@@ -37,7 +37,7 @@ from placl.learn.course import Course, TrainingSet
 from placl.learn.device import pick_device, thread_count
 from placl.learn.inner_loop import OnEpoch, Trained, inner_loop, train_network
 from placl.learn.network import fresh_network, network_with
-from placl.models.weights import weights_sha256
+from placl.models.weights import weights_bytes, weights_sha256
 from placl.models.zoo import KeypointNet
 
 START: Final = "spawn"  # CUDA does not survive a fork
@@ -233,9 +233,8 @@ def _train(order: _Order, number: int, on_epoch: OnEpoch) -> _Answer:
         outcome = train_network(config, net, trained, course, on_epoch if number == 0 else None, _of_all_ranks)
     for buffer in net.buffers():  # DDP does so before every step: this is for the last one
         dist.broadcast(buffer, 0)
-    state = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
-    weights = safetensors.torch.save(state) if number == 0 else b""
-    return _Answer(weights, weights_sha256(state), outcome.images, outcome.selected, outcome.diverged)
+    weights = weights_bytes(net) if number == 0 else b""
+    return _Answer(weights, weights_sha256(net), outcome.images, outcome.selected, outcome.diverged)
 
 
 def shared_network(net: KeypointNet, size: int) -> DistributedDataParallel:

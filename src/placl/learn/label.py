@@ -5,8 +5,7 @@ Heatmaps of several views of an image (mirrored, rotated, scaled) are brought ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -15,10 +14,9 @@ from torch import Tensor
 from placl.config import Config
 from placl.data.augment import mirror_pairs, plain_view, sample, warp
 from placl.data.pool import Pool
-from placl.errors import MachineError
 from placl.learn.device import autocast
 from placl.learn.losses import answer
-from placl.learn.pseudo_labels import PseudoLabels, labels_into, read_labels
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.models.codec import HeatmapCodec
 from placl.models.zoo import KeypointNet
 
@@ -49,54 +47,32 @@ def label(
     *,
     model: str = "",
     all_views: bool = False,
-    folder: Path | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> PseudoLabels:
     """Predict every instance of a pool. Labels of the pool are not looked at.
 
     ``all_views`` averages over mirrored, rotated and scaled images as ``config.label`` has it: for pseudo-labels, which
     are made once and learned from often. Scores and predictions read the plain image: the paper tests without tricks.
-    With a ``folder`` the answers go there batch by batch and come back as memory maps.
     """
-    shape = len(pool), len(pool.skeleton)
-    if folder is None:
-        kept = PseudoLabels(np.zeros((*shape, 2), np.float32), np.zeros(shape, np.float32), model)
-        for index, keypoints, confidence in _answers(net, pool, config, all_views, on_progress):
-            kept.keypoints[index], kept.confidence[index] = keypoints, confidence
-        return kept
-    with labels_into(folder, *shape) as put:
-        for index, keypoints, confidence in _answers(net, pool, config, all_views, on_progress):
-            put(int(index[0]), keypoints, confidence)
-    found = read_labels(folder, model, shape)
-    if found is None:
-        raise MachineError(f"{folder}: the pseudo-labels vanished while in use. Run again.")
-    return found
-
-
-def _answers(
-    net: KeypointNet,
-    pool: Pool,
-    config: Config,
-    all_views: bool,
-    on_progress: Callable[[int, int], None] | None,
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Batches of instances, their (B, K, 2) keypoints in crop pixels and (B, K) confidence."""
     codec = make_codec(config, net.stride)
     device = next(net.parameters()).device
     flip_order = torch.from_numpy(pool.skeleton.flip_order).to(device)
     views = _view_matrices(config, all_views)
     scale = pool.view / config.model.input_size  # crop pixels per input pixel
     centre = (pool.crop_size - 1) / 2 - scale * (config.model.input_size - 1) / 2
+    shape = len(pool), len(pool.skeleton)
+    found = PseudoLabels(np.zeros((*shape, 2), np.float32), np.zeros(shape, np.float32), model)
     net.eval()
-    for start in range(0, len(pool), config.label.batch):
-        index = np.arange(start, min(start + config.label.batch, len(pool)))
-        with torch.inference_mode():
+    with torch.inference_mode():
+        for start in range(0, len(pool), config.label.batch):
+            index = np.arange(start, min(start + config.label.batch, len(pool)))
             images = torch.from_numpy(pool.images(index)).to(device)
             seen, trust = _read(net, images, pool.view, codec, config, flip_order, views)
-            keypoints, confidence = (seen * scale + centre).cpu().numpy(), trust.cpu().numpy()
-        yield index, keypoints, confidence
-        if on_progress:
-            on_progress(int(index[-1]) + 1, len(pool))
+            found.keypoints[index] = (seen * scale + centre).cpu().numpy()
+            found.confidence[index] = trust.cpu().numpy()
+            if on_progress:
+                on_progress(int(index[-1]) + 1, len(pool))
+    return found
 
 
 def _read(

@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import safetensors.torch
-
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum, constant
 from placl.learn.course import TrainingSet
 from placl.learn.distributed import devices_for, inner_loop_distributed
+from placl.models.weights import weights_bytes
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Learned:
-    weights: bytes  # safetensors: nothing is unpickled that was not made here, and no memory is shared
+    weights: bytes  # of weights_bytes
     images: int  # how many training images went through the network
     selected: tuple[float, ...]  # share of the pseudo-labels selected, per group
     diverged: bool  # the loss was not finite
@@ -45,6 +44,6 @@ class Trainings:
             threads=job.config.execute.final_threads,
             on_epoch=lambda done, total, loss: on_progress(done, total),
         )
-        state = {name: tensor.cpu().contiguous() for name, tensor in trained.net.state_dict().items()}
+        weights = weights_bytes(trained.net)
         seconds = time.monotonic() - start
-        return Learned(safetensors.torch.save(state), trained.images, trained.selected, trained.diverged, seconds)
+        return Learned(weights, trained.images, trained.selected, trained.diverged, seconds)

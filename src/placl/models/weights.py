@@ -143,10 +143,15 @@ def load_backbone(name: str, *, pretrained: bool, **options: Any) -> Any:
         ) from error
 
 
+def weights_bytes(net: nn.Module) -> bytes:
+    """As safetensors: nothing has to be unpickled where they arrive, and no memory is shared."""
+    state = {key: tensor.detach().cpu().contiguous() for key, tensor in net.state_dict().items()}
+    return safetensors.torch.save(state)
+
+
 def save_weights(net: nn.Module, path: Path) -> None:
     """Write the state as safetensors; the file is whole or not there."""
-    state = {key: tensor.detach().cpu().contiguous() for key, tensor in net.state_dict().items()}
-    write_atomic(path, safetensors.torch.save(state))
+    write_atomic(path, weights_bytes(net))
 
 
 def weights_sha256(net_or_state: nn.Module | Mapping[str, Tensor]) -> str:
