@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from placl.data import crew
-from placl.data.crew import share
+from placl.data.crew import Crew
 from placl.errors import InputError
 
 WORK = r"""
@@ -72,44 +73,64 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.mark.parametrize("count", [0, 1, 2, 70])
 def test_every_part_is_answered_once(work: Any, workers: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crew, "WORTH_HELP", 0.0)
-    answers = sorted(value for value, _ in share(range(count), work.square, workers))
+    answers = sorted(value for value, _ in Crew(workers).share(range(count), work.square))
     assert answers == [number * number for number in range(count)]
 
 
 def test_helpers_do_their_share(work: Any) -> None:
-    processes = [process for _, process in share(range(100), work.slow_square, 3)]
+    processes = [process for _, process in Crew(3).share(range(100), work.slow_square)]
     assert len(set(processes)) == 3
     assert os.getpid() in processes
 
 
+def test_helpers_hired_before_the_work_is_known_do_it_and_go(work: Any) -> None:
+    with Crew(2) as early:
+        early.hire(knowing="json")
+        time.sleep(1)  # they are there when the first of little work comes
+        answers = list(early.share(range(50), work.slow_square))
+        assert sorted(value for value, _ in answers) == [number**2 for number in range(50)]
+        (helper,) = {process for _, process in answers} - {os.getpid()}
+    with pytest.raises(ProcessLookupError):
+        os.kill(helper, 0)
+
+
+def test_helpers_without_work_are_sent_home() -> None:
+    with Crew(2) as idle:
+        idle.hire()
+        (process,) = (helper._process for helper in idle._helpers)
+    assert process.returncode is not None
+
+
 def test_a_little_work_is_done_here(work: Any) -> None:
-    assert {process for _, process in share(range(100), work.square, 8)} == {os.getpid()}
+    assert {process for _, process in Crew(8).share(range(100), work.square)} == {os.getpid()}
 
 
 def test_the_work_of_helpers_that_die_is_taken_back(work: Any) -> None:
-    assert sorted(share(range(60), partial(work.die_elsewhere, os.getpid()), 3)) == list(range(60))
+    assert sorted(Crew(3).share(range(60), partial(work.die_elsewhere, os.getpid()))) == list(range(60))
 
 
 def test_helpers_that_cannot_start_are_not_missed(work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    assert sorted(value for value, _ in share(range(40), work.slow_square, 3)) == [number**2 for number in range(40)]
+    assert sorted(value for value, _ in Crew(3).share(range(40), work.slow_square)) == [
+        number**2 for number in range(40)
+    ]
 
 
 def test_what_fails_in_a_helper_is_raised_here(work: Any) -> None:
     with pytest.raises(InputError, match=r"part \d+: is wrong\."):
-        list(share(range(200), partial(work.fail_elsewhere, os.getpid()), 2))
+        list(Crew(2).share(range(200), partial(work.fail_elsewhere, os.getpid())))
 
 
 def test_an_answer_that_cannot_be_understood_is_worked_out_here(work: Any) -> None:
-    assert sorted(share(range(60), partial(work.fail_awkwardly, os.getpid()), 2)) == list(range(60))
+    assert sorted(Crew(2).share(range(60), partial(work.fail_awkwardly, os.getpid()))) == list(range(60))
 
 
 def test_what_a_helper_prints_does_not_come_between(work: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    assert sorted(share(range(60), work.chatter, 2)) == list(range(60))
+    assert sorted(Crew(2).share(range(60), work.chatter)) == list(range(60))
 
 
 def test_no_helper_outlives_work_that_is_given_up(work: Any) -> None:
-    parts = share(range(1000), work.slow_square, 3)
+    parts = Crew(3).share(range(1000), work.slow_square)
     seen = {next(parts)[1] for _ in range(120)}
     parts.close()
     for process in seen - {os.getpid()}:
@@ -123,7 +144,7 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
         "import math, time\n"
         "from placl.data import crew\n"
         "crew.WORTH_HELP = 0.0\n"
-        "print(sum(crew.share(range(2, 50), math.factorial, 2)) > 0)\n"
+        "print(sum(crew.Crew(2).share(range(2, 50), math.factorial)) > 0)\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

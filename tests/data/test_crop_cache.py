@@ -214,7 +214,7 @@ def test_an_image_that_is_opened_to_us_is_looked_at_again(tmp_path: Path, monkey
         return content(path)
 
     monkeypatch.setattr(images, "_content", refused)
-    monkeypatch.setattr(os, "access", lambda path, mode: path != closed and access(path, mode))
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed and access(path, mode))
     assert build_pool(plain(good, closed), view=32, cache=tmp_path / "c")[1] == [f"{closed}: Permission denied"]
     monkeypatch.setattr(images, "_content", content)  # chmod changes neither size nor time
     monkeypatch.setattr(os, "access", access)

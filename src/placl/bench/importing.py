@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from placl.bench.measure import machine, side_by_side
-from placl.data.crop_cache import build_pool
+from placl.data.crop_cache import build_pool, crew_for
+from placl.data.formats.common import forget_json
 from placl.data.formats.registry import read_source
 from placl.data.synthetic import write_animals
 from placl.execute.executor import available_cores
@@ -31,15 +32,18 @@ def bench_import(
         paths = [str(path) for path in read_source(folder)[1].instances.images]
 
         def importing() -> None:
-            instances = read_source(folder)[1].instances
+            forget_json()  # a new process has read nothing yet
             shown: list[int] = []  # as a progress bar would
-            build_pool(instances, view=size, cache=cache, workers=workers, progress=lambda done, _: shown.append(done))
+            with crew_for([folder], workers) as crew:
+                instances = read_source(folder)[1].instances
+                build_pool(instances, view=size, cache=cache, crew=crew, progress=lambda done, _: shown.append(done))
 
-        def from_nothing() -> None:
-            shutil.rmtree(cache, ignore_errors=True)
-            importing()
-
-        things = {"bare": lambda: bare(paths, workers), "import": from_nothing, "again": importing}
+        things = {
+            "bare": lambda: bare(paths, workers),
+            "clear": lambda: shutil.rmtree(cache, ignore_errors=True),
+            "import": importing,
+            "again": importing,
+        }
         found = side_by_side(things, repeats)
     return {
         "ratio": round(found.ratio("import", "bare"), 3),

@@ -1,13 +1,15 @@
 """Work on all cores that begins at once: this process starts, and helpers join in as soon as they are there.
 
 Threads would wait for each other (a small image is decoded in less time than Python's lock takes to change hands), and
-processes take as long to start as thousands of small images to decode. A helper is a process of its own that knows
+processes take as long to start as thousands of small images to decode. Where much work is expected, they start while
+this process still reads what it is. A helper is a process of its own that knows
 nothing of the script that started it, so scripts need no ``if __name__ == "__main__":``. One that dies costs nothing:
 its work is taken back.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import queue
@@ -28,36 +30,66 @@ WORTH_HELP = 0.5  # seconds of work left; a helper takes about 0.3 to start
 AHEAD = 2  # parts that a helper has: it need not wait for the next
 
 
-def share(parts: Sequence[Part], work: Callable[[Part], Answer], workers: int) -> Generator[Answer]:
-    """The answers of ``work``, which travels by pickle, for all parts, in any order."""
-    left: deque[Part] = deque(parts)
-    answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
-    started = time.perf_counter()
-    if left:
-        yield work(left.popleft())
-    if min(workers, len(left)) < 2 or (time.perf_counter() - started) * len(left) < WORTH_HELP:
-        yield from map(work, left)
-        return
-    expected = len(left)
-    helpers = [_Helper() for _ in range(min(workers, len(left)) - 1)]
-    with ThreadPoolExecutor(len(helpers)) as threads:
+class Crew:
+    """At most ``workers`` processes, this one among them, for one piece of work."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._helpers: list[_Helper] = []
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def hire(self, knowing: str = "") -> None:
+        """Start the helpers before it is known what there is to do, and let them import a module meanwhile."""
+        self._helpers += [_Helper(knowing) for _ in range(self._workers - 1 - len(self._helpers))]
+
+    def close(self) -> None:
+        for helper in self._helpers:
+            helper.stop()
+        self._helpers.clear()
+
+    def share(self, parts: Sequence[Part], work: Callable[[Part], Answer]) -> Generator[Answer]:
+        """The answers of ``work``, which travels by pickle, for all parts, in any order. Then the crew is closed."""
+        left: deque[Part] = deque(parts)
+        started = time.perf_counter()
         try:
-            assisting = [threads.submit(helper.assist, work, left, answers) for helper in helpers]
-            while expected:
-                try:
-                    part = left.popleft()
-                except IndexError:  # what helpers still have comes, or is put back
-                    wait(assisting)
-                else:
-                    yield work(part)
-                    expected -= 1
-                while not answers.empty():
-                    yield _sound(answers.get())
-                    expected -= 1
+            if not self._helpers:
+                if left:
+                    yield work(left.popleft())
+                self._workers = min(self._workers, len(left))
+                if (time.perf_counter() - started) * len(left) >= WORTH_HELP:
+                    self.hire()
+            if self._helpers:
+                yield from self._share(left, work)
+            yield from map(work, left)
         finally:
             left.clear()
-            for helper in helpers:
-                helper.stop()
+            self.close()
+
+    def _share(self, left: deque[Part], work: Callable[[Part], Answer]) -> Generator[Answer]:
+        answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+        expected = len(left)
+        with ThreadPoolExecutor(len(self._helpers)) as threads:
+            try:
+                assisting = [threads.submit(helper.assist, work, left, answers) for helper in self._helpers]
+                while expected:
+                    try:
+                        part = left.popleft()
+                    except IndexError:  # what helpers still have comes, or is put back
+                        wait(assisting)
+                    else:
+                        yield work(part)
+                        expected -= 1
+                    while not answers.empty():
+                        yield _sound(answers.get())
+                        expected -= 1
+            finally:
+                left.clear()
+                self.close()
 
 
 def _last(left: deque[Part]) -> Part | None:
@@ -76,10 +108,10 @@ def _sound(answer: Answer | Exception) -> Answer:
 class _Helper:
     """A process that does parts of the work, and the thread's side of talking to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, knowing: str = "") -> None:
         path = os.pathsep.join(filter(None, sys.path))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "placl.data.crew"],
+            [sys.executable, "-m", "placl.data.crew", *filter(None, [knowing])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -132,6 +164,8 @@ def help_out(source: BinaryIO, target: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        importlib.import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the other's to handle
     with os.fdopen(os.dup(1), "wb") as link:
         os.dup2(2, 1)  # what a library prints must not come between

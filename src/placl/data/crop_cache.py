@@ -13,7 +13,7 @@ import os
 import platform
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +22,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from placl.data.crew import share
+from placl.data.crew import Crew
 from placl.data.crops import crop_maps, crop_size, cut_out, make_pool, refuse_absurd
+from placl.data.garbage import collecting_later
 from placl.data.images import UnreadableImageError
 from placl.data.instances import Instances
 from placl.data.pool import Pool
@@ -31,6 +32,8 @@ from placl.errors import InputError, MachineError
 
 FORMAT = 3  # part of the key: raise it when the same inputs give other pixels
 IMAGES_PER_TASK = 32
+LARGE = 1 << 20  # bytes of an annotation file: some 2,000 instances
+MANY = 2000  # files of a folder
 
 Result = tuple[int, tuple[int, int], str]  # image, its width and height, and why it is unreadable if it is
 
@@ -54,6 +57,7 @@ class _Index:
     unreadable: dict[int, str]  # image -> reason
 
 
+@collecting_later()
 def build_pool(
     instances: Instances,
     *,
@@ -63,8 +67,11 @@ def build_pool(
     cache: Path,
     progress: Callable[[int, int], None] | None = None,
     workers: int = 1,
+    crew: Crew | None = None,
 ) -> tuple[Pool, list[str]]:
     """The instances as a pool, and a line for each unreadable image, whose (unlabelled) instances are left out.
+
+    A ``crew`` that was hired before, see :func:`crew_for`, saves the time that ``workers`` take to start.
 
     A square of ``context`` times the longer side of the box becomes the central ``view`` pixels of a crop that is
     ``margin`` times as large. What lies outside the image is black.
@@ -79,7 +86,7 @@ def build_pool(
     shape = (len(instances), size, size, 3)
     found = _load(folder, shape, len(instances.images))
     if found is None:
-        _build(instances, folder, shape, view, context, progress, workers)
+        _build(instances, folder, shape, view, context, progress, crew or Crew(workers))
         found = _load(folder, shape, len(instances.images))
         if found is None:
             raise MachineError(f"{folder}: the crop cache vanished or was damaged while in use. Run again.")
@@ -93,17 +100,34 @@ def build_pool(
     return make_pool(instances, kept, index.sizes, crops, kept, view=view, context=context), skipped
 
 
+def crew_for(sources: Iterable[Path], workers: int) -> Crew:
+    """Helpers that start while ``sources`` are read, where these look like thousands of images."""
+    crew = Crew(workers)
+    if workers > 1 and any(map(_is_large, sources)):
+        crew.hire(knowing=__name__)
+    return crew
+
+
+def _is_large(source: Path) -> bool:
+    if source.is_file():
+        return source.stat().st_size > LARGE
+    inside = [entry for place in (source, source / "images") if place.is_dir() for entry in os.scandir(place)]
+    return len(inside) > MANY or any(entry.is_file() and entry.stat().st_size > LARGE for entry in inside)
+
+
 def _key(instances: Instances, view: int, context: float, margin: float) -> str:
     """Everything that decides a pixel, and no label."""
     digest = hashlib.sha256(json.dumps([FORMAT, int(view), float(context), float(margin)]).encode())
-    for path in instances.images:
+    lines = []
+    for path in map(os.fspath, instances.images):
         try:
             status = os.stat(path)
             # Files that are closed to us are skipped, until they are not.
             stamp = f"{status.st_size}\0{status.st_mtime_ns}" if os.access(path, os.R_OK) else "closed"
         except (OSError, ValueError):
             stamp = "missing"
-        digest.update(f"{os.path.abspath(path)}\0{stamp}\n".encode("utf-8", "surrogatepass"))
+        lines.append(f"{os.path.abspath(path)}\0{stamp}\n")
+    digest.update("".join(lines).encode("utf-8", "surrogatepass"))
     digest.update(instances.image_index.astype("<i8").tobytes())
     digest.update(np.where(np.isnan(instances.boxes), np.nan, instances.boxes).astype("<f8").tobytes())
     return digest.hexdigest()
@@ -127,7 +151,7 @@ def _build(
     view: int,
     context: float,
     progress: Callable[[int, int], None] | None,
-    workers: int,
+    crew: Crew,
 ) -> None:
     cache, threads = folder.parent, cv2.getNumThreads()
     building = cache / f"{folder.name}.{platform.node()}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
@@ -140,7 +164,7 @@ def _build(
         sizes, unreadable = [(0, 0)] * len(instances.images), {}
         tasks = _tasks(instances)
         done, total = 0, sum(len(task.images) for task in tasks)
-        with closing(share(tasks, partial(_crop, target, view, context), workers)) as parts:
+        with closing(crew.share(tasks, partial(_crop, target, view, context))) as parts:
             for results in parts:
                 for image, found, reason in results:
                     sizes[image] = found

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from placl.config import Data, Source
-from placl.data.crop_cache import build_pool
+from placl.data.crew import Crew
+from placl.data.crop_cache import build_pool, crew_for
 from placl.data.dividing import without_labels
 from placl.data.formats import coco, folder
 from placl.data.formats.format import Found, Options
@@ -46,6 +47,14 @@ def default_cache() -> Path:
 def load_dataset(
     settings: Data, input_size: int, *, workers: int = 1, on_progress: Callable[[int, int], None] | None = None
 ) -> Dataset:
+    given = [*map(_path, (*settings.labeled, *settings.unlabeled)), *filter(None, [settings.root])]
+    with crew_for(given, workers) as crew:
+        return _load_dataset(settings, input_size, crew, on_progress)
+
+
+def _load_dataset(
+    settings: Data, input_size: int, crew: Crew, on_progress: Callable[[int, int], None] | None
+) -> Dataset:
     sources, notes = read_sources(settings)
     named = _named(settings)
     skeleton = next((s.skeleton for _, s in sources if s.skeleton is not None), None)
@@ -65,7 +74,7 @@ def load_dataset(
         margin=settings.margin,
         cache=settings.cache or default_cache(),
         progress=on_progress,
-        workers=workers,
+        crew=crew,
     )
     # A labelled file's instance without any keypoint is an unlabelled one.
     roles = dict(zip(instances.ids, role_of, strict=True))

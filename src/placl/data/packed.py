@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from placl.data.crop_cache import build_pool
+from placl.data.crop_cache import build_pool, crew_for
 from placl.data.formats.format import Options
 from placl.data.importing import Imported, default_folder, read_any, refuse_target
 from placl.data.instances import Instances
@@ -130,12 +130,11 @@ def import_pool(
     refuse_target(source, out, overwrite)
     if out.is_dir() and (foreign := sorted({path.name for path in out.iterdir()} - FILES)):
         raise InputError(f"{out}: holds more than a packed pool ({foreign[0]}). Name another folder with --out.")
-    name, instances, notes = read_any(source, format_name, protocol, options)
     cache = out.with_name(f".{out.name}.crops")
     try:
-        pool, skipped = build_pool(
-            instances, view=size, cache=cache, progress=on_progress, workers=workers or os.cpu_count() or 1
-        )
+        with crew_for([source], workers or os.cpu_count() or 1) as crew:
+            name, instances, notes = read_any(source, format_name, protocol, options)
+            pool, skipped = build_pool(instances, view=size, cache=cache, progress=on_progress, crew=crew)
         place = {identity: row for row, identity in enumerate(instances.ids)}
         kept = instances.take(np.array([place[identity] for identity in pool.ids], np.int64))
         if out.exists():

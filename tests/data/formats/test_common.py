@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,3 +84,13 @@ def test_a_json_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
     file.write_text("[1,")
     with pytest.raises(InputError, match=r"a\.json: is not JSON"):
         load_json(file)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text(max_size=5), max_size=8))
+def test_json_is_read_as_python_reads_it(tmp_path_factory: pytest.TempPathFactory, values: list[Any]) -> None:
+    file = tmp_path_factory.mktemp("json") / "file.json"
+    text = json.dumps({"values": values})
+    file.write_text(text, encoding="utf-8")
+    found = load_json(file)
+    assert found == json.loads(text)
+    assert [type(value) for value in found["values"]] == [type(value) for value in values]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic_core import from_json
 
 from placl.data.pool import UNLABELLED
 from placl.data.skeleton import Skeleton
@@ -31,7 +32,16 @@ def load_json(path: Path) -> Any:
 
 @lru_cache(maxsize=1)
 def _parsed(path: Path, size: int, changed: int) -> Any:
-    return json.loads(path.read_bytes())
+    data = path.read_bytes()
+    try:
+        return from_json(data)  # twice as fast
+    except ValueError:
+        return json.loads(data)  # which takes more, and says better what is wrong
+
+
+def forget_json() -> None:
+    """Read the next file anew, whatever was read last."""
+    _parsed.cache_clear()
 
 
 def peek_json(path: Path) -> Any:

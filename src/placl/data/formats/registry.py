@@ -25,6 +25,7 @@ from placl.data.formats import (
     yolo,
 )
 from placl.data.formats.format import Format, Found, Options
+from placl.data.garbage import collecting_later
 from placl.data.instances import Instances, join
 from placl.errors import InputError
 
@@ -71,6 +72,7 @@ def recognise(path: Path) -> Format | None:
     return next((known for known in FORMATS.values() if known.claims(path)), None)
 
 
+@collecting_later()
 def read_source(path: Path, name: str | None = None, options: Options | None = None) -> tuple[Format, Found]:
     """Read a file or folder of any known format."""
     options = options or Options()
