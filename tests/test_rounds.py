@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from placl import config as configuration
-from placl import rounds
+from placl import rounds, stages
 from placl.api import train
+from placl.checks import check, check_heads
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.curriculum.searcher import Searcher, make_searcher
@@ -31,7 +32,8 @@ from placl.learn.course import TrainingSet
 from placl.learn.inner_loop import Trained
 from placl.learn.pseudo_labels import PseudoLabels
 from placl.models.weights import weights_sha256
-from placl.rounds import Unit, check, check_heads, placl, stage_configs, train_side_by_side
+from placl.rounds import placl, stage_configs
+from placl.stages import Unit, train_side_by_side
 from placl.watch import Level, Silent
 
 MakeConfig = Callable[..., Config]
@@ -70,7 +72,7 @@ class Spies:
 @pytest.fixture
 def spies(monkeypatch: pytest.MonkeyPatch) -> Spies:
     found = Spies([], [], [])
-    label_with, inner_loop = rounds.label_with, training.inner_loop_distributed
+    label_with, inner_loop = stages.label_with, training.inner_loop_distributed
 
     def spy_label(executor: Any, net: Any, pool: Pool, config: Config, *, model: str, **more: Any) -> PseudoLabels:
         assert model == weights_sha256(net)
@@ -85,7 +87,7 @@ def spies(monkeypatch: pytest.MonkeyPatch) -> Spies:
         found.bases.append(base)
         return make_searcher(settings, base, seed)
 
-    monkeypatch.setattr(rounds, "label_with", spy_label)
+    monkeypatch.setattr(stages, "label_with", spy_label)
     monkeypatch.setattr(training, "inner_loop_distributed", spy_loop)
     monkeypatch.setattr(rounds, "make_searcher", spy_searcher)
     return found
@@ -383,8 +385,8 @@ def test_full_trainings_take_every_gpu_from_this_process(
         def close(self) -> None:
             self.closed += 1
 
-    monkeypatch.setattr(rounds, "devices_for", lambda config: ["cuda:0", "cuda:1"])
+    monkeypatch.setattr(stages, "devices_for", lambda config: ["cuda:0", "cuda:1"])
     lab = make_lab(tiny({"execute.where": "pool"}), executor=Crew())
     unit = Unit("round_0", lab.config, TrainingSet(lab.problem.labelled))
-    assert rounds.train_stage(lab, unit).images == 2 * 2 * 8
+    assert stages.train_stage(lab, unit).images == 2 * 2 * 8
     assert lab.executor.closed == 1

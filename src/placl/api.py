@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import yaml
 
+from placl.checks import check, check_heads
 from placl.config import Config
 from placl.data.load import Dataset, load_dataset
 from placl.data.pool import Pool
@@ -27,10 +28,11 @@ from placl.learn.device import pick_device, precision_on, thread_count
 from placl.learn.label import label
 from placl.learn.network import fresh_network
 from placl.learn.score import Score, score
+from placl.methods.method import method_of
 from placl.models.weights import save_weights
-from placl.rounds import Stage, Unit, check, check_heads, placl, stage_configs, train_side_by_side
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
+from placl.stages import FIRST, Stage, Unit, train_side_by_side
 from placl.version import VERSION
 from placl.watch import Silent, Watch
 
@@ -56,8 +58,9 @@ class Result:
     def compared(self) -> dict[str, dict[str, Any]]:
         """The rows to compare, all of one network and one budget: "supervised", "placl" and "full", where trained."""
         rows = {row["stage"]: row for row in self.rows}
-        supervised = rows.get(FEW, rows["round_0"])
-        return {"supervised": supervised, "placl": rows[self.best]} | ({"full": rows[FULL]} if FULL in rows else {})
+        supervised = rows.get(FEW) or rows.get(FIRST)
+        first = {"supervised": supervised} if supervised else {}
+        return first | {"placl": rows[self.best]} | ({"full": rows[FULL]} if FULL in rows else {})
 
     @property
     def gap_recovered(self) -> float | None:
@@ -69,8 +72,18 @@ class Result:
         return (ours - few) / (full - few) if full != few else None
 
 
-def train(config: Config, out: Path, watch: Watch | None = None, dataset: Dataset | None = None) -> Result:
-    """Train, or carry on with the training in ``out``. ``dataset`` stands in for the files of ``config.data``."""
+def train(
+    config: Config,
+    out: Path,
+    watch: Watch | None = None,
+    dataset: Dataset | None = None,
+    library: Path | None = None,
+) -> Result:
+    """Train, or carry on with the training in ``out``.
+
+    ``dataset`` stands in for the files of ``config.data``; ``library`` is a folder in which runs that have trainings in
+    common find them.
+    """
     watch = watch or Silent()
     if multiprocessing.parent_process() is not None:
         raise InputError(
@@ -79,10 +92,12 @@ def train(config: Config, out: Path, watch: Watch | None = None, dataset: Datase
     config = config.anchored()
     refuse_foreign(out, config)  # before any time goes into the data
     with closing(make_executor(config.execute, config.ray)) as executor:  # it starts while data are read
-        return _train(config, out, watch, dataset, executor)
+        return _train(config, out, watch, dataset, executor, library)
 
 
-def _train(config: Config, out: Path, watch: Watch, dataset: Dataset | None, executor: Executor) -> Result:
+def _train(
+    config: Config, out: Path, watch: Watch, dataset: Dataset | None, executor: Executor, library: Path | None
+) -> Result:
     if dataset is None:
         workers = config.execute.workers or available_cores()
         dataset = load_dataset(
@@ -110,9 +125,10 @@ def _train(config: Config, out: Path, watch: Watch, dataset: Dataset | None, exe
     watch.say(describe(split, dataset.pool))
     yardsticks = make_yardsticks(dataset.pool, split, problem, config) if config.reference else []
 
-    trainings = [*stage_configs(config).values(), *(config for _ in yardsticks)]
+    method = method_of(config)
+    trainings = [*method.stages(config).values(), *(config for _ in yardsticks)]
     meter = Meter(problem, config, executor.workers, watch, trainings)
-    lab = Lab(problem, config, run, key, executor, watch, meter)
+    lab = Lab(problem, config, run, key, executor, watch, meter, library)
     rows: list[dict[str, Any]] = []
     known = run.rows("results.csv")  # of earlier sessions: kept until this one comes to the same stage
     stages: list[Stage] = []
@@ -128,15 +144,16 @@ def _train(config: Config, out: Path, watch: Watch, dataset: Dataset | None, exe
         run.write_report(describe(split, dataset.pool), rows)
         watch.say(_line(rows[-1], stage))
 
-    # Yardsticks train beside round 0, which `placl` then finds in the journal.
-    first = [Unit("round_0", stage_configs(config)["round_0"], TrainingSet(problem.labelled))]
-    references = train_side_by_side(lab, first + yardsticks)[1:] if yardsticks else []
-    for stage in placl(lab):
+    # Yardsticks train beside round 0, which the method then finds in the journal.
+    first = [Unit(FIRST, own, TrainingSet(problem.labelled)) for own in _first(config)]
+    references = train_side_by_side(lab, first + yardsticks)[len(first) :] if yardsticks else []
+    for stage in method.run(lab):
         finished(stage, len(problem.labelled))
         stages.append(stage)
     for stage, unit in zip(references, yardsticks, strict=True):
         finished(stage, len(unit.data.labelled))
-    kept = [stage for stage in stages if stage.config == config]  # a teacher only labels
+    kept = [stage for stage in stages if stage.config.model == config.model and stage.config.train == config.train]
+    # Others are teachers, which only label.
     best = kept[-1] if config.rounds.keep == "last" else max(kept, key=lambda stage: stage.val.value)
     _keep_best(run, best, config, problem)
     return Result(out, rows, best.name, run.journal.seconds(), dataset.skipped)
@@ -195,11 +212,16 @@ def make_yardsticks(pool: Pool, split: Split, problem: Problem, config: Config) 
     everyone = take_ids(pool, split.labelled + split.half_1 + split.half_2)
     everyone = everyone.take(everyone.labelled)
     units = []
-    if stage_configs(config)["round_0"] != config:
+    if _first(config) != [config]:
         units.append(Unit(FEW, config, TrainingSet(problem.labelled)))
     if set(everyone.ids) - set(split.labelled):
         units.append(Unit(FULL, config, TrainingSet(everyone)))
     return units
+
+
+def _first(config: Config) -> list[Config]:
+    """The configuration of the network that a method begins with, trained on labels alone; if it has one."""
+    return [own for name, own in method_of(config).stages(config).items() if name == FIRST]
 
 
 def _examine(stage: Stage, exam: Pool) -> Score | None:

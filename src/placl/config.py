@@ -184,7 +184,11 @@ class Select(Section):
 class Search(Section):
     """3.4 and 3.5: the search for a round's curriculum."""
 
-    searcher: Literal["ppo2", "random", "manual", "fixed"] = Field("ppo2", description="how curricula are proposed")
+    searcher: Literal["ppo2", "random", "manual", "fixed", "constant"] = Field(
+        "ppo2",
+        description="how curricula are proposed: ppo2 (paper), at random, five by hand; fixed: ppo2 for one threshold "
+        "that all groups share; constant: no search, `initial` in all groups",
+    )
     group_size: Count = Field(10, description="G: epochs that share a threshold")
     steps: Count = Field(16, description="T")
     samples: Count = Field(8, description="M")
@@ -192,7 +196,7 @@ class Search(Section):
     lr: Positive = Field(0.2, description="alpha, of the policy's Adam")
     clip: Positive = Field(0.2, description="epsilon")
     updates: Count = Field(60, description="clipped updates on each step's samples")
-    initial: Annotated[float, Field(gt=0, lt=1)] = Field(0.5, description="mean threshold the first round starts from")
+    initial: Annotated[float, Field(ge=0, lt=1)] = Field(0.5, description="mean threshold the first round starts from")
     residual_support: Literal["bounded", "paper"] = Field(
         "bounded", description="bounded: residuals keep thresholds in [0, 1]; paper: residuals in [0, 1], sums clipped"
     )
@@ -285,6 +289,19 @@ class Config(Section):
     """A whole training."""
 
     preset: Literal["cpu", "fast", "paper"] = Field("cpu", description="what the other keys start from")
+    method: Literal[
+        "placl",
+        "supervised",
+        "pl",
+        "cl",
+        "elt",
+        "gen",
+        "sskl",
+        "posecons",
+        "posedual",
+        "multiaugs",
+        "mean_teacher",
+    ] = Field("placl", description="how unlabelled images are used; the others are there to compare (docs/method.md)")
     seed: Seed = Field(0, description="of everything random but the split")
     data: Data = Data()
     model: Model = Model()

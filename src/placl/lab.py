@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from placl.config import Config
 from placl.data.splits import Problem
@@ -23,6 +24,7 @@ class Lab:
     executor: Executor
     watch: Watch
     meter: Meter
+    library: Path | None = None  # folder of trainings that other runs may have in common with this one
 
 
 class Meter:
@@ -36,8 +38,7 @@ class Meter:
         folds = config.reward.folds if config.reward.source == "folds" else 1
         asked_of = min(self.pseudo, config.proxy.images or self.pseudo)
         self.candidate = folds * _work(proxy, self.labelled + asked_of) / workers
-        asked = {"manual": 5}.get(config.search.searcher, config.search.steps * config.search.samples)
-        self.total = sum(map(self.cost, trainings)) + config.rounds.count * asked * self.candidate
+        self.total = sum(map(self.cost, trainings)) + candidates(config) * self.candidate
         self.done = 0.0
         self._spent: set[str] = set()
         self.watch = watch
@@ -56,6 +57,14 @@ class Meter:
             self._spent.add(key)
             self.done += units
         self.watch.progress("run", min(self.done, self.total), self.total)
+
+
+def candidates(config: Config) -> int:
+    """How many the searches of a run try."""
+    if config.method != "placl":
+        return 0
+    asked = {"manual": 5, "constant": 0}.get(config.search.searcher, config.search.steps * config.search.samples)
+    return config.rounds.count * asked
 
 
 def _work(config: Config, instances: int) -> float:

@@ -17,16 +17,19 @@ import torch
 
 from placl.api import check_networks, draw_roles, make_yardsticks
 from placl.calibration import CALIBRATION, Pace, Speeds, calibrate, kind_of, stand_in
+from placl.checks import check, check_heads
 from placl.config import Config
 from placl.curriculum.searcher import make_searcher
 from placl.data.load import Dataset, load_dataset
 from placl.data.pool import Pool
 from placl.data.splits import Problem, Split, make_problem, take_ids
+from placl.errors import InputError
 from placl.execute.executor import available_cores
 from placl.learn.candidate import make_folds
 from placl.learn.network import fresh_network
-from placl.rounds import FINAL, check, check_heads, stage_configs
+from placl.rounds import stage_configs
 from placl.search import proxy_task
+from placl.stages import FINAL
 from placl.watch import Silent, Watch
 
 LINE = 300  # bytes of a candidate in the journal, search.csv and tb/, its thresholds not counted
@@ -80,6 +83,8 @@ class Plan:
 def plan(config: Config, dataset: Dataset | None = None, watch: Watch | None = None) -> Plan:
     """Read the data as a training does (crops are cached for it), count, and time the functions that it will call."""
     watch = watch or Silent()
+    if config.method != "placl":
+        raise InputError(f"method={config.method}: plans are for method=placl. `placl study --dry-run` counts others.")
     config = config.anchored()
     dataset, reading = _read(config, watch) if dataset is None else (dataset, 0.0)
     split = draw_roles(dataset, config)
@@ -167,7 +172,7 @@ def _parts(
     work: Work, speeds: Speeds, problem: Problem, tested: int, config: Config, reading: float
 ) -> tuple[Part, ...]:
     final, trainings = config.execute.final_threads, (*work.first, *work.later)
-    one_by_one = final > config.execute.threads  # as rounds.train_side_by_side has it
+    one_by_one = final > config.execute.threads  # as stages.train_side_by_side has it
     lanes = 1 if one_by_one else speeds.workers
     retraining = [seconds(training, speeds.alone[kind_of(training.config, final)]) for training in work.later]
     beside = [(seconds(t, speeds.alone[kind]), seconds(t, speeds.beside[kind]))

@@ -28,6 +28,7 @@ class Searcher(Protocol):
 
 def make_searcher(settings: Search, base: np.ndarray, seed: int) -> Searcher:
     """The searcher of a round. ``base`` is the previous round's (Gamma^{r-1})*, zeros in round 1."""
+    from placl.curriculum.fixed import Constant
     from placl.curriculum.manual import Manual
     from placl.curriculum.ppo2 import PPO2
     from placl.curriculum.random import Random
@@ -38,4 +39,6 @@ def make_searcher(settings: Search, base: np.ndarray, seed: int) -> Searcher:
         return PPO2(settings, base, seed, tied=True)
     if settings.searcher == "random":
         return Random(settings, base, seed)
+    if settings.searcher == "constant":
+        return Constant(settings.initial, groups=len(base))
     return Manual(groups=len(base))

@@ -30,6 +30,7 @@ class Learned:
     seconds: float
 
 
+@dataclass(frozen=True)
 class Trainings:
     """The task of full trainings: they share nothing."""
 

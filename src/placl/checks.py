@@ -1,0 +1,58 @@
+"""What cannot work is refused before anything is trained."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from placl.config import Config
+from placl.data.pool import Pool
+from placl.data.splits import Problem
+from placl.errors import InputError
+
+
+def check(problem: Problem, config: Config) -> None:
+    """Refuse what cannot work before anything is trained."""
+    labelled, batch = len(problem.labelled), config.train.batch
+    if labelled < batch:
+        raise InputError(
+            f"{labelled} labelled instances are fewer than a batch of {batch}. "
+            f"Label more or set train.batch={labelled}."
+        )
+    gpus = config.ray.gpus_per_candidate or 1
+    if config.execute.where == "ray" and gpus > batch:
+        raise InputError(
+            f"ray.gpus_per_candidate={gpus:g}: {gpus:g} GPUs cannot share a batch of {batch}. "
+            f"Set train.batch={gpus:g} or use fewer."
+        )
+    images = len(np.unique(problem.labelled.image))
+    if config.reward.source == "folds" and images < config.reward.folds:
+        raise InputError(
+            f"{images} labelled images make no {config.reward.folds} folds. Label more or set reward.folds={images}."
+            if images > 1
+            else "reward.source=folds needs at least 2 labelled images."
+        )
+    if config.rounds.count and not len(problem.halves[0]):
+        raise InputError("no unlabelled image: name a folder with --unlabeled, or set rounds.count=0 to train without.")
+    if config.rounds.count > 1 and config.rounds.cross_training and not len(problem.halves[1]):
+        raise InputError("one unlabelled instance makes no two halves: add more or set rounds.cross_training=false.")
+    if config.rounds.keep == "best" and not problem.val.labelled.any():
+        raise InputError("rounds.keep=best: there is no validation set to tell the best. Use rounds.keep=last.")
+    check_heads(problem.val, "validation", config)
+    if config.reward.source == "folds":
+        check_heads(problem.labelled, "labelled", config)
+    if config.execute.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("execute.device=cuda: this machine has no CUDA device. Use execute.device=cpu.")
+
+
+def check_heads(pool: Pool, part: str, config: Config) -> None:
+    """PCKh divides by head sizes: refuse a part that lacks some."""
+    if config.reward.metric != "pckh":
+        return
+    labelled = pool.labelled
+    unknown = int(labelled.sum()) if pool.head is None else int((~np.isfinite(pool.head[labelled])).sum())
+    if unknown:
+        raise InputError(
+            f"reward.metric=pckh: {unknown} of the {int(labelled.sum())} {part} instances have no head size. "
+            "Use reward.metric=pck."
+        )

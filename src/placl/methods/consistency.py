@@ -1,0 +1,222 @@
+"""Training with a term on unlabelled images: what all consistency methods share.
+
+    loss = L_labelled + weight * ramp(t) * term(all images of the batch, in two or more views)
+
+A method is a :class:`Term`. Budget, augmentation of the first view and batch composition are those of every other
+method: so many steps of so many images, ``train.labelled_share`` of them labelled.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from placl.config import Augment, Config
+from placl.data.augment import augmented, draw
+from placl.data.skeleton import Skeleton
+from placl.lab import Lab
+from placl.learn.course import Crops, TrainingSet, batches, learning_rate
+from placl.learn.device import autocast, pick_device, thread_count
+from placl.learn.inner_loop import OnEpoch, Trained, make_optimizer
+from placl.learn.label import make_codec
+from placl.learn.losses import heatmap_loss
+from placl.learn.network import fresh_network
+from placl.learn.training import Learned, Training
+from placl.methods.method import Method
+from placl.methods.views import View
+from placl.models.weights import weights_bytes
+from placl.models.zoo import KeypointNet
+from placl.stages import FINAL, Stage, Unit, train_stage
+
+SHARE = 0.5  # of a batch that is labelled, where `train.labelled_share` says nothing
+# The hard view's own affine, on top of what every view gets (Xie et al. 2021: rotations of 60 degrees where the easy
+# view has 30, scales of 0.25).
+HARD = {"rotate": 60.0, "rotate_share": 1.0, "scale": 0.25}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A batch as a term gets it."""
+
+    outputs: Tensor  # (B, K, H, W) what the network says of the first view, with gradient
+    first: View  # the view that the supervised loss is of
+    others: tuple[View, ...]  # as many as the term asks for
+    labelled: Tensor  # (B,) bool
+    keypoints: Tensor  # (B, K, 2) labels in pixels of the first view; zeros where there are none
+    targets: Tensor  # (B, K, H, W) heatmaps of the labels
+    weights: Tensor  # (B, K) 0 where there is no label
+    place: float  # in [0, 1): how far the training is
+
+
+class Term(nn.Module):
+    """What a method adds to the supervised loss. Parameters of its own are trained beside the network's."""
+
+    others = 1  # views beside the first
+    weight = 1.0
+    ramp = 0.0  # share of the training over which the weight rises, as exp(-5 (1 - t)^2)
+
+    def __init__(self, config: Config, net: KeypointNet, skeleton: Skeleton, seed: int) -> None:
+        super().__init__()
+        self.config = config
+        self.codec = make_codec(config, net.stride)
+        self.flip_order = torch.from_numpy(skeleton.flip_order)
+
+    def loss(self, net: KeypointNet, seen: Seen) -> Tensor:
+        """The term, without its weight."""
+        raise NotImplementedError
+
+    def after_step(self, net: KeypointNet) -> None:
+        """Follow the network, where a method has a second one."""
+
+    def result(self, net: KeypointNet) -> KeypointNet:
+        """What is kept in the end."""
+        return net
+
+    def strength(self, place: float) -> float:
+        if place >= self.ramp:
+            return self.weight
+        return self.weight * math.exp(-5 * (1 - place / self.ramp) ** 2)
+
+
+MakeTerm = Callable[[Config, KeypointNet, Skeleton, int], Term]
+
+
+class Batches:
+    """Batches of labelled and unlabelled images, in as many views as asked for; every number is the seed's."""
+
+    def __init__(self, config: Config, data: TrainingSet, seed: int, device: torch.device, stride: int) -> None:
+        assert data.unlabelled is not None
+        self._config, self._data, self._device = config, data, device
+        self._known = len(data.labelled)
+        everyone = self._known + len(data.unlabelled)
+        share = config.train.labelled_share or SHARE
+        self._stream: Iterator[np.ndarray] = batches(
+            np.arange(everyone), self._known, everyone, config.train.batch, share, [seed, 0]
+        )
+        self._crops = Crops(data, device)
+        self._draw = torch.Generator().manual_seed(seed)
+        self._codec = make_codec(config, stride)
+        self._flip_order = torch.from_numpy(data.labelled.skeleton.flip_order)
+        self._hard = Augment(**{**config.augment.model_dump(), **HARD})
+
+    def next(self, others: int) -> tuple[View, tuple[View, ...], Tensor, Tensor, Tensor]:
+        """The first view, the others, (B,) which are labelled, (B, K, 2) keypoints and (B, K) weights."""
+        index = next(self._stream)
+        known = index < self._known
+        labelled = self._data.labelled
+        keypoints = np.zeros((len(index), len(labelled.skeleton), 2), np.float32)
+        weights = np.zeros(keypoints.shape[:2], np.float32)
+        keypoints[known], weights[known] = labelled.keypoints[index[known]], labelled.visibility[index[known]] > 0
+        crops = self._crops(index)
+        first, places, shown = self._view(crops, keypoints, weights, self._config.augment)
+        more = tuple(self._view(crops, keypoints, weights, self._hard)[0] for _ in range(others))
+        return first, more, torch.from_numpy(known), places, self._codec.inside(places, shown)
+
+    def _view(
+        self, crops: Tensor, keypoints: np.ndarray, weights: np.ndarray, settings: Augment
+    ) -> tuple[View, Tensor, Tensor]:
+        size = self._config.model.input_size
+        drawn = draw(len(crops), settings, self._data.labelled.view, size, self._draw)
+        images, places, shown = augmented(
+            crops,
+            torch.from_numpy(keypoints),
+            torch.from_numpy(weights),
+            drawn,
+            settings=settings,
+            size=size,
+            flip_order=self._flip_order,
+        )
+        return View(images, drawn.views.matrix, drawn.views.mirrored), places, shown
+
+
+def train_consistently(
+    config: Config, data: TrainingSet, make_term: MakeTerm, seed: int, *, threads: int, on_epoch: OnEpoch | None = None
+) -> Trained:
+    """A network trained on labelled and unlabelled images together: a pure function of the arguments."""
+    device = pick_device(config.execute.device)
+    with thread_count(threads), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        skeleton = data.labelled.skeleton
+        net = fresh_network(config, len(skeleton), seed, device)
+        term = make_term(config, net, skeleton, seed).to(device)
+        optimizer = make_optimizer(nn.ModuleList([net, term]), config)
+        source = Batches(config, data, seed, device, net.stride)
+        steps = _steps(config, data)
+        seen_images, diverged = 0, False
+        for epoch in range(config.train.epochs):
+            net.train()
+            term.train()
+            losses = torch.zeros((), device=device)
+            for step in range(steps):
+                place = (epoch + step / steps) / config.train.epochs
+                for group in optimizer.param_groups:
+                    group["lr"] = learning_rate(config, epoch + step / steps)
+                loss = _loss(config, net, term, source, place, device)
+                optimizer.zero_grad(set_to_none=True)
+                torch.autograd.backward(loss)
+                optimizer.step()
+                term.after_step(net)
+                losses += loss.detach()
+                seen_images += config.train.batch
+            mean = float(losses) / steps
+            if on_epoch:
+                on_epoch(epoch + 1, config.train.epochs, mean)
+            if not math.isfinite(mean):
+                diverged = True
+                break
+        return Trained(term.result(net).eval(), seen_images, (), diverged)
+
+
+def _steps(config: Config, data: TrainingSet) -> int:
+    """Steps of an epoch: as set, or a pass over all images."""
+    assert data.unlabelled is not None
+    if config.train.epoch == "steps":
+        return config.train.steps_per_epoch
+    return max(1, (len(data.labelled) + len(data.unlabelled)) // config.train.batch)
+
+
+def _loss(config: Config, net: KeypointNet, term: Term, source: Batches, place: float, device: torch.device) -> Tensor:
+    first, others, labelled, keypoints, weights = source.next(term.others)
+    targets, weights = term.codec.encode(keypoints.to(device), weights.to(device))
+    with autocast(config.train.precision, device):
+        outputs = net(first.images)
+    outputs = outputs.float()
+    supervised = heatmap_loss(config.train.loss, outputs, targets, weights)
+    seen = Seen(outputs, first, others, labelled.to(device), keypoints.to(device), targets, weights, place)
+    return supervised + term.strength(place) * term.loss(net, seen)
+
+
+@dataclass(frozen=True)
+class ConsistentTrainings:
+    """The task of such trainings, for an executor."""
+
+    make_term: MakeTerm  # a class: it travels by name
+
+    def run(self, job: Training, on_progress: Callable[[int, int], None]) -> Learned:
+        start = time.monotonic()
+        trained = train_consistently(
+            job.config,
+            job.data,
+            self.make_term,
+            job.seed,
+            threads=job.config.execute.final_threads,
+            on_epoch=lambda done, total, _: on_progress(done, total),
+        )
+        seconds = time.monotonic() - start
+        return Learned(weights_bytes(trained.net), trained.images, trained.selected, trained.diverged, seconds)
+
+
+def consistent(make_term: MakeTerm) -> Method:
+    """A method of one training, with a term on all images."""
+
+    def run(lab: Lab) -> Iterator[Stage]:
+        data = TrainingSet(lab.problem.labelled, lab.problem.unlabelled)
+        yield train_stage(lab, Unit(FINAL, lab.config, data), ConsistentTrainings(make_term))
+
+    return Method(run, lambda config: {FINAL: config})
