@@ -89,15 +89,23 @@ def train(
         raise InputError(
             'placl.train was called again by its own workers: put the call under if __name__ == "__main__":'
         )
+    refuse_foreign(out, config.anchored())
+    with closing(make_executor(config.execute, config.ray)) as executor:  # it starts while data are read
+        return train_with(config, out, watch, dataset, executor=executor, library=library)
+
+
+def train_with(
+    config: Config,
+    out: Path,
+    watch: Watch,
+    dataset: Dataset | None = None,
+    *,
+    executor: Executor,
+    library: Path | None = None,
+) -> Result:
+    """As :func:`train`, on an executor that is there already, and in any process."""
     config = config.anchored()
     refuse_foreign(out, config)  # before any time goes into the data
-    with closing(make_executor(config.execute, config.ray)) as executor:  # it starts while data are read
-        return _train(config, out, watch, dataset, executor, library)
-
-
-def _train(
-    config: Config, out: Path, watch: Watch, dataset: Dataset | None, executor: Executor, library: Path | None
-) -> Result:
     if dataset is None:
         workers = config.execute.workers or available_cores()
         dataset = load_dataset(

@@ -20,6 +20,7 @@ from placl.cli.demo import demo
 from placl.cli.evaluate import evaluate
 from placl.cli.plan import plan
 from placl.cli.predict import predict
+from placl.cli.study import study
 from placl.cli.train import train
 from placl.errors import PlaclError
 from placl.version import VERSION
@@ -34,7 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     help="Keypoint models from a few labelled and many unlabelled images.",
 )
-for command in (demo, train, plan, predict, evaluate):
+for command in (demo, train, plan, predict, evaluate, study):
     app.command()(command)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - nobody above us would say it in one line
         if "--debug" in arguments or os.environ.get("PLACL_DEBUG", "0") not in ("", "0"):
             traceback.print_exception(error)
-        message, code = _ending(error, carries_on=bool({"train", "demo"} & set(arguments[:1])))
+        message, code = _ending(error, carries_on=bool({"train", "demo", "study"} & set(arguments[:1])))
         print("placl: " + " ".join(message.splitlines()), file=sys.stderr)
         return code
     return 0

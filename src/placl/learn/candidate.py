@@ -5,8 +5,9 @@ A pure function of its arguments: the same bits in this process, in a worker, or
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -47,7 +48,9 @@ class Task:
         return self.config.train.epochs * (self.config.reward.folds if self.config.reward.source == "folds" else 1)
 
     def run(self, job: Job, on_progress: OnProgress) -> Outcome:
-        return run_candidate(self, job.curriculum, job.seed, on_progress)
+        start = time.monotonic()
+        outcome = run_candidate(self, job.curriculum, job.seed, on_progress)
+        return replace(outcome, seconds=time.monotonic() - start)
 
     def run_many(self, jobs: Sequence[Job], on_progress: OnProgress) -> list[Outcome]:
         """As one network where that gives the same, else one after the other."""
@@ -77,13 +80,16 @@ class Outcome:
     reward: float
     images: int  # training images that it cost
     selected: tuple[float, ...]  # share of pseudo-labels selected, per group
+    seconds: float = field(default=0.0, compare=False)  # that it took, which is no part of what came out
 
     def to_dict(self) -> dict[str, Any]:
-        return {"reward": self.reward, "images": self.images, "selected": list(self.selected)}
+        facts = {"reward": self.reward, "images": self.images, "selected": list(self.selected)}
+        return facts | {"seconds": round(self.seconds, 3)}
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> Outcome:
-        return Outcome(float(content["reward"]), int(content["images"]), tuple(content["selected"]))
+        seconds = float(content.get("seconds", 0.0))
+        return Outcome(float(content["reward"]), int(content["images"]), tuple(content["selected"]), seconds)
 
 
 def run_candidate(task: Task, curriculum: Curriculum, seed: int, on_progress: OnProgress | None = None) -> Outcome:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import subprocess
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,7 @@ def environment() -> dict[str, Any]:
     """What results may depend on beyond the configuration."""
     return {
         "placl": VERSION,
+        "commit": commit(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -185,6 +187,18 @@ def environment() -> dict[str, Any]:
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
+
+
+def commit() -> str:
+    """The commit that placl runs from, with a + where files differ from it; empty for an installed package."""
+    place = Path(__file__).parent
+    git = ["git", "-C", str(place)]
+    try:
+        found = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10)
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "."], capture_output=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found.stdout.strip() + ("+" if changed.returncode == 1 else "") if found.returncode == 0 else ""
 
 
 def _plain(value: Any) -> Any:

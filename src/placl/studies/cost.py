@@ -1,0 +1,91 @@
+"""What the runs of a study will cost, before they are run."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+
+import torch
+
+from placl.config import Config
+from placl.lab import candidates
+from placl.learn.device import pick_device, thread_count
+from placl.learn.inner_loop import make_optimizer
+from placl.learn.network import fresh_network
+from placl.methods.method import method_of
+from placl.studies.results import Results
+from placl.studies.study import RunSpec
+
+# Seconds of a step over those of a supervised one (`tiny`, 64 px, batch 16, one core).
+RELATIVE = {
+    "elt": 2.1,
+    "gen": 2.5,
+    "sskl": 2.3,
+    "posecons": 2.1,
+    "posedual": 4.2,
+    "multiaugs": 4.2,
+    "mean_teacher": 2.5,
+}
+AROUND = 1.25  # augmentation, labelling and scores, over the steps of the network themselves
+KEYPOINTS = 16  # about
+SECONDS = 1.5  # of measuring
+
+
+def images_of(config: Config, instances: int = 10_000) -> int:
+    """Training images of a run, candidates included; ``instances`` are those of an epoch that is a pass over them."""
+    trained = sum(_images(own, instances) for own in method_of(config).stages(config).values())
+    return trained + candidates(config) * _images(config.proxied(), config.proxy.images or instances)
+
+
+def trainings_of(config: Config) -> int:
+    return len(method_of(config).stages(config)) + candidates(config)
+
+
+def _images(config: Config, instances: int) -> int:
+    settings = config.train
+    return settings.epochs * (settings.steps_per_epoch * settings.batch if settings.epoch == "steps" else instances)
+
+
+def seconds_per_image(config: Config) -> float:
+    """Of training the configuration's network on this machine, measured for a moment."""
+    device = pick_device(config.execute.device)
+    with thread_count(config.execute.final_threads):
+        net = fresh_network(config, KEYPOINTS, 0, device).train()
+        optimizer = make_optimizer(net, config)
+        size = config.model.input_size
+        batch = torch.rand(config.train.batch, 3, size, size, device=device).to(memory_format=torch.channels_last)
+        times: list[float] = []
+        until = time.monotonic() + SECONDS
+        while len(times) < 3 or time.monotonic() < until:
+            start = time.monotonic()
+            optimizer.zero_grad(set_to_none=True)
+            torch.autograd.backward(net(batch).square().mean())
+            optimizer.step()
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            times.append(time.monotonic() - start)
+    return statistics.median(times[1:]) / config.train.batch
+
+
+def hours(specs: Sequence[RunSpec], results: Results) -> dict[RunSpec, float]:
+    """Of each run on one core (or GPU), 0 where it is done; from finished runs of the row, or else by measuring."""
+    speeds: dict[str, float] = {}
+    known: dict[str, list[float]] = {}
+    for spec in specs:
+        if found := results.of(spec):
+            known.setdefault(spec.method, []).append(float(found["seconds"]))
+    cost = {}
+    for spec in specs:
+        if results.of(spec):
+            cost[spec] = 0.0
+            continue
+        if spec.method in known:
+            cost[spec] = statistics.mean(known[spec.method]) / 3600
+            continue
+        kind = spec.config.model.model_dump_json() + str(spec.config.train.batch)
+        if kind not in speeds:
+            speeds[kind] = seconds_per_image(spec.config)
+        relative = RELATIVE.get(spec.config.method, 1.0) * AROUND
+        cost[spec] = images_of(spec.config) * speeds[kind] * relative / 3600
+    return cost

@@ -1,0 +1,93 @@
+"""The results of a study, read from the folders of its runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from placl import config as configuration
+from placl.errors import InputError
+from placl.files import write_csv
+from placl.run.folder import read_config
+from placl.run.journal import Journal
+from placl.studies.study import RunSpec
+
+COLUMNS = ("dataset", "method", "fraction", "seed", "test", "val", "trainings", "images", "seconds", "commit")
+
+
+class Results:
+    """Of the runs that are finished. A run is read once: it does not change any more."""
+
+    def __init__(self, specs: Sequence[RunSpec], every_round: bool = False) -> None:
+        self.specs = list(specs)
+        self._every_round = every_round
+        self._known: dict[Path, list[dict[str, Any]]] = {}
+
+    def of(self, spec: RunSpec) -> dict[str, Any] | None:
+        """What a run is judged by; None while it is not finished."""
+        rows = self._rows(spec)
+        return rows[-1] if rows else None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All of them, in the study's order."""
+        return [row for spec in self.specs for row in self._rows(spec)]
+
+    def write(self, file: Path) -> None:
+        if rows := self.rows():
+            write_csv(file, rows)
+
+    def _rows(self, spec: RunSpec) -> list[dict[str, Any]]:
+        if spec.out not in self._known:
+            rows = _read(spec, self._every_round)
+            if not rows:
+                return []
+            self._known[spec.out] = rows
+        return self._known[spec.out]
+
+
+def _read(spec: RunSpec, every_round: bool) -> list[dict[str, Any]]:
+    kept = _kept(spec)
+    if kept is None:
+        return []
+    with open(spec.out / "results.csv", newline="") as file:
+        stages = {row["stage"]: row for row in csv.DictReader(file)}
+    units = Journal(spec.out / "journal.jsonl").units.values()
+    rounds = [name for name in stages if name.startswith("round_")] if every_round else []
+    rows = [_row(spec, f"{spec.method}-r{name[6:]}", stages[name], list(units)) for name in rounds]
+    return [*rows, _row(spec, spec.method, stages[kept], list(units))]
+
+
+def _kept(spec: RunSpec) -> str | None:
+    """The stage that a run of this configuration was finished with."""
+    try:
+        description = yaml.safe_load((spec.out / "best" / "model.yaml").read_text("utf-8"))
+        if configuration.differences(read_config(spec.out), spec.config.anchored()):
+            return None  # of another configuration: it will be refused
+        return str(description["stage"])
+    except (OSError, ValueError, KeyError, TypeError, InputError, yaml.YAMLError):
+        return None
+
+
+def _row(spec: RunSpec, method: str, stage: dict[str, Any], units: list[dict[str, Any]]) -> dict[str, Any]:
+    """Trainings, images and seconds are those of the whole run, candidates and remembered trainings included."""
+    spent = [unit["outcome"] if unit["kind"] == "candidate" else unit
+             for unit in units if unit["kind"] in ("training", "candidate")]  # fmt: skip
+    environment = json.loads((spec.out / "environment.json").read_text("utf-8"))
+    values = {
+        "dataset": spec.dataset,
+        "method": method,
+        "fraction": spec.fraction,
+        "seed": spec.seed,
+        "test": float(stage["test"]) if stage["test"] else None,
+        "val": float(stage["val"]) if stage["val"] else None,
+        "trainings": len(spent),
+        "images": sum(int(unit["images"]) for unit in spent),
+        "seconds": round(sum(float(unit.get("seconds", 0)) for unit in spent), 1),
+        "commit": environment.get("commit", ""),
+    }
+    return {column: values[column] for column in COLUMNS}
