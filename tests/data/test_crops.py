@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pictures import picture, save
-from placl.data.crops import crop_maps, crop_size, cut, cut_out
+from placl.data.crops import _blocks, crop_maps, crop_size, cut, cut_out
 from placl.data.images import decode, decode_shrunk
 from placl.errors import InputError
 
@@ -244,3 +244,18 @@ def test_boxes_a_hundredth_off_copy_pixels_too() -> None:
     image = picture(128, 128)
     exact, off = (cut(image, np.array([2.0, -15.5 + shift, -15.5]), 80) for shift in (0.0, 0.005))
     np.testing.assert_array_equal(exact, off)
+
+
+@given(st.floats(0.05, 20), st.floats(-400, 400), st.integers(1, 300), st.integers(1, 120))
+def test_blocks_cover_the_pixels_whose_centres_are_in_the_image(
+    scale: float, shift: float, extent: int, size: int
+) -> None:
+    step = max(1, round(scale))
+    blocks = _blocks(scale, shift, step, extent, size)
+    low, high = (min(max(int(np.ceil((edge - 0.5 - shift) / scale)), 0), size) for edge in (0, extent))
+    assert (blocks.start, blocks.end) == (low, high)
+    # The pixels of the blocks: those in the image, and as many as are missing on each side.
+    if blocks.last > blocks.first:
+        pixels = blocks.before + blocks.inside.stop - blocks.inside.start + blocks.after
+        assert pixels == (blocks.last - blocks.first) * step
+        assert shift - blocks.place == pytest.approx(blocks.inside.start - blocks.before)

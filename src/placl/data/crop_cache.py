@@ -23,6 +23,7 @@ import cv2
 import numpy as np
 
 from placl.data.crew import Crew
+from placl.data.crop_file import Syncing, Target, reserve
 from placl.data.crops import crop_maps, crop_size, cut_out, make_pool, refuse_absurd
 from placl.data.garbage import collecting_later
 from placl.data.images import UnreadableImageError
@@ -111,8 +112,13 @@ def crew_for(sources: Iterable[Path], workers: int) -> Crew:
 def _is_large(source: Path) -> bool:
     if source.is_file():
         return source.stat().st_size > LARGE
-    inside = [entry for place in (source, source / "images") if place.is_dir() for entry in os.scandir(place)]
-    return len(inside) > MANY or any(entry.is_file() and entry.stat().st_size > LARGE for entry in inside)
+    files = 0
+    for place in (source, source / "images"):  # a large annotation file saves listing the images
+        inside = list(os.scandir(place)) if place.is_dir() else []
+        files += len(inside)
+        if files > MANY or any(entry.is_file() and entry.stat().st_size > LARGE for entry in inside):
+            return True
+    return False
 
 
 def _key(instances: Instances, view: int, context: float, margin: float) -> str:
@@ -160,11 +166,12 @@ def _build(
         _remove_leftovers(cache)
         building.mkdir()
         crops = building / "crops.npy"
-        target = _reserve(crops, shape)
+        target = reserve(crops, shape)
         sizes, unreadable = [(0, 0)] * len(instances.images), {}
         tasks = _tasks(instances)
         done, total = 0, sum(len(task.images) for task in tasks)
-        with closing(crew.share(tasks, partial(_crop, target, view, context))) as parts:
+        cutting = crew.share(tasks, partial(_crop, target, view, context))
+        with Syncing(crops) as syncing, closing(cutting) as parts:
             for results in parts:
                 for image, found, reason in results:
                     sizes[image] = found
@@ -172,9 +179,10 @@ def _build(
                         _refuse_labelled(instances, image, reason)
                         unreadable[image] = reason
                 done += len(results)
+                syncing.tell(done / total)
                 if progress is not None:
                     progress(done, total)
-        _sync(crops)
+            syncing.finish()
         (building / "index.json").write_text(json.dumps({"sizes": sizes, "unreadable": unreadable}), encoding="utf-8")
         _publish(building, folder, shape, len(instances.images))
     except OSError as error:
@@ -203,7 +211,7 @@ def _tasks(instances: Instances) -> list[_Task]:
     return tasks
 
 
-def _crop(target: _Target, view: int, context: float, task: _Task) -> list[Result]:
+def _crop(target: Target, view: int, context: float, task: _Task) -> list[Result]:
     """Write the crops of some images into the array's file."""
     cv2.setNumThreads(0)  # all cores are at it
     maps = crop_maps(task.boxes, view=view, context=context, size=target.size)
@@ -227,27 +235,6 @@ def _crop(target: _Target, view: int, context: float, task: _Task) -> list[Resul
     return results
 
 
-@dataclass(frozen=True)
-class _Target:
-    """The array of crops in its file."""
-
-    file: Path
-    start: int  # bytes before the first
-    size: int
-
-    def write(self, rows: np.ndarray, crops: np.ndarray) -> None:
-        """Neighbouring rows at once: at every call to the system a thread loses its turn."""
-        ends = [*(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
-        with self.file.open("r+b", buffering=0) as target:  # cheaper than a map, whose every page would fault
-            for first, end in zip([0, *ends[:-1]], ends, strict=True):
-                run = crops[first:end]
-                if not len(run):
-                    continue
-                target.seek(self.start + int(rows[first]) * crops[0].nbytes)
-                if target.write(run.data) != run.nbytes:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def _refuse_labelled(instances: Instances, image: int, reason: str) -> None:
     if instances.labelled[instances.image_index == image].any():
         source = instances.sources[image] if instances.sources and instances.sources[image] else "the annotations"
@@ -255,23 +242,6 @@ def _refuse_labelled(instances: Instances, image: int, reason: str) -> None:
             f"{instances.images[image]}: cannot be read as an image ({reason}). "
             f"Remove it from {source} or replace the file."
         )
-
-
-def _reserve(crops: Path, shape: tuple[int, ...]) -> _Target:
-    """An array file with its room on the disk: writing to a map on a full disk would kill the process."""
-    start = np.lib.format.open_memmap(crops, mode="w+", dtype=np.uint8, shape=shape).offset
-    size = crops.stat().st_size
-    if hasattr(os, "posix_fallocate"):
-        with crops.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, size)
-    elif shutil.disk_usage(crops.parent).free < size:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return _Target(crops, start, shape[1])
-
-
-def _sync(path: Path) -> None:
-    with path.open("r+b") as file:
-        os.fsync(file.fileno())
 
 
 def _publish(building: Path, folder: Path, shape: tuple[int, ...], images: int) -> None:

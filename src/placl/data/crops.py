@@ -115,23 +115,21 @@ def cut(
     Interpolation alone would skip pixels when shrinking, so blocks of ``step`` x ``step`` pixels are averaged first.
     Their grid starts at the crop's corner: shrinking by a whole number is then exactly the mean of the pixels.
     """
-    scale, *shift = map(float, to_image)
+    scale, left, top = map(float, to_image)
     step = max(1, round(scale))
-    across, down = (
-        _blocks(scale, place, step, extent, size) for place, extent in zip(shift, image.shape[1::-1], strict=True)
-    )
+    across, down = _blocks(scale, left, step, image.shape[1], size), _blocks(scale, top, step, image.shape[0], size)
     crop = np.zeros((size, size, 3), np.uint8) if out is None else out
     if across.last <= across.first or down.last <= down.first:
         return crop
     region = image[down.inside, across.inside]
     if step > 1:
         region = _averaged(region, across, down, step)
-    (x, y), zoom = ((axis.place + 0.5) / step - 0.5 for axis in (across, down)), scale / step
+    x, y, zoom = (across.place + 0.5) / step - 0.5, (down.place + 0.5) / step - 0.5, scale / step
     seen = crop[down.start : down.end, across.start : across.end]
     if max(abs(zoom - 1) * size, abs(x - round(x)), abs(y - round(y))) < HAIR:
-        left, top = round(x) + across.start, round(y) + down.start  # blocks are pixels: nothing to interpolate
-        block = region[max(top, 0) : top + seen.shape[0], max(left, 0) : left + seen.shape[1]]
-        if left >= 0 and top >= 0 and block.shape == seen.shape:
+        column, row = round(x) + across.start, round(y) + down.start  # blocks are pixels: nothing to interpolate
+        block = region[max(row, 0) : row + seen.shape[0], max(column, 0) : column + seen.shape[1]]
+        if row >= 0 and column >= 0 and block.shape == seen.shape:
             seen[:] = block
             return crop
     affine = np.array([[zoom, 0, x], [0, zoom, y]])
@@ -160,7 +158,8 @@ def _blocks(scale: float, shift: float, step: int, extent: int, size: int) -> _B
     first = max(floor(-corner / step), -2)
     last = min(ceil((extent - corner) / step), ceil(size * scale / step) + 2)
     low, high = corner + first * step, corner + last * step
-    start, end = (min(max(ceil((edge - 0.5 - shift) / scale), 0), size) for edge in (0, extent))
+    start = min(max(ceil((-0.5 - shift) / scale), 0), size)
+    end = min(max(ceil((extent - 0.5 - shift) / scale), 0), size)
     inside = slice(max(low, 0), min(high, extent))
     return _Blocks(first, last, inside, inside.start - low, high - inside.stop, shift - low, start, end)
 

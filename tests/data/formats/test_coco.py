@@ -170,6 +170,34 @@ def test_two_names_must_not_lead_to_one_file(tmp_path: Path) -> None:
     assert '"x/a.jpg" and "y/a.jpg" both lead to' in message
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("images/a.jpg", "images/a.jpg"),
+        ("a.jpg", "images/a.jpg"),
+        ("./images//a.jpg", "images/a.jpg"),
+        ("deep/../images/a.jpg", "deep/../images/a.jpg"),
+        ("C:\\elsewhere\\top.jpg", "top.jpg"),
+        ("gone/top.jpg", "top.jpg"),
+        ("{root}/images/a.jpg", "images/a.jpg"),
+    ],
+)
+def test_where_a_name_leads(tmp_path: Path, name: str, found: str) -> None:
+    data = bird_file()
+    data["images"][0]["file_name"] = name.format(root=tmp_path)
+    (tmp_path / "deep").mkdir()
+    instances = read_coco(write(tmp_path, data, images=("images/a.jpg", "images/b.jpg", "top.jpg")))
+    assert instances.images[0] == tmp_path / found
+    assert str(instances.images[0]) == str(tmp_path / found)
+
+
+def test_two_spellings_must_not_lead_to_one_file(tmp_path: Path) -> None:
+    data = bird_file()
+    data["images"] = [{"id": 17, "file_name": "images/a.jpg"}, {"id": 18, "file_name": "./images/a.jpg"}]
+    message = refusal(write(tmp_path, data, images=("images/a.jpg",)))
+    assert '"images/a.jpg" and "./images/a.jpg" both lead to' in message
+
+
 def test_images_option_must_be_a_folder(tmp_path: Path) -> None:
     assert "is not a folder" in refusal(write(tmp_path, bird_file()), images=tmp_path / "nowhere")
 

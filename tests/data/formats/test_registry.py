@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pictures import save
-from placl.data.formats.registry import FORMATS, format_named, read_source
+from placl.data.formats.registry import FORMATS, WITHOUT_LABELS, format_named, read_source
 from placl.data.synthetic import write_animals
 from placl.errors import InputError
 
@@ -136,3 +136,8 @@ def test_every_real_sample_is_recognised(
     known, found = read_source(shared / "formats" / folder)
     assert known.name == name
     assert (len(found.instances.images), int(found.instances.labelled.sum())) == (images, labelled)
+
+
+def test_formats_with_labels_are_asked_first() -> None:
+    last = list(FORMATS.values())[-len(WITHOUT_LABELS) :]
+    assert {known.name for known in last} == {known.name for known in WITHOUT_LABELS}

@@ -6,12 +6,12 @@ looked at one by one, to name the culprit.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from placl.data.formats.coco_files import image_files
 from placl.data.formats.coco_records import Record, checked_table, name_of, quoted, read_records
 from placl.data.formats.coco_writing import write_coco
 from placl.data.formats.common import box_around, load_json, numbers, peek_json
@@ -40,7 +40,9 @@ def read_coco(path: Path, images: Path | None = None, *, keypoints: tuple[str, .
     points = np.where(visibility[..., None] > UNLABELLED, labels[..., :2], 0).astype(np.float32)
     boxes = _boxes(path, annotations, points, visibility)
     labelled = np.flatnonzero((visibility > UNLABELLED).any(axis=1))
-    files, index = _files(path, images, records, annotations, required={annotations[i]["image_id"] for i in labelled})
+    files, index = image_files(
+        path, images, records, annotations, required={annotations[i]["image_id"] for i in labelled}
+    )
     return Instances(
         skeleton=skeleton,
         images=files,
@@ -90,7 +92,7 @@ def read_boxes(path: Path, images: Path) -> Instances:
     given = [a.get("bbox") is not None and a.get("bbox_drawn") is not True for a in annotations]
     boxes = np.full((len(annotations), 4), np.nan)
     boxes[given] = _given_boxes(path, [a for a, known in zip(annotations, given, strict=True) if known])
-    files, index = _files(path, images, records, annotations, required=set())
+    files, index = image_files(path, images, records, annotations, required=set())
     area = np.where(given, _areas(path, annotations, boxes), np.nan).astype(np.float32)
     everyone = plain_instances(files, _ids(path, records, annotations), index, boxes, area)
     first = np.unique(index, return_index=True)[1]
@@ -213,61 +215,6 @@ def _areas(path: Path, annotations: list[Record], boxes: np.ndarray) -> np.ndarr
     for row in np.flatnonzero(table < 0):
         raise InputError(f"{name_of(path, annotations[row])}: its area {table[row]:g} is negative.")
     return np.where(table > 0, table, boxes[:, 2] * boxes[:, 3]).astype(np.float32)
-
-
-def _files(
-    path: Path, folder: Path | None, images: dict[Any, Record], annotations: list[Record], required: set[Any]
-) -> tuple[tuple[Path, ...], np.ndarray]:
-    """The image files of the annotations, and (N,) int64 into them. Images that are not ``required`` may be missing."""
-    root = path.parent if folder is None else folder
-    if not root.is_dir():
-        raise InputError(f"{root}: is not a folder. Pass the folder of the images as --images DIR.")
-    listing = _Listing()
-    files: dict[str, Path] = {}  # by their text, which is hashed ten times as fast
-    names: dict[str, str] = {}  # file -> the name that led to it
-    leads_to: dict[Any, str] = {}  # image id -> file
-    for key in dict.fromkeys(annotation["image_id"] for annotation in annotations):
-        name = images[key]["file_name"]
-        found = _find(listing, os.fspath(root), name)
-        if found is None and key in required:
-            raise InputError(
-                f"{path}: image {quoted(key)} {quoted(name)} does not exist under {root}. Pass --images DIR."
-            )
-        file = Path(found or os.path.join(root, name))
-        leads_to[key] = text = str(file)
-        files[text] = file
-        if names.setdefault(text, name) != name:
-            raise InputError(
-                f"{path}: {quoted(names[text])} and {quoted(name)} both lead to {file}. Pass --images DIR."
-            )
-    position = {text: i for i, text in enumerate(files)}
-    index = [position[leads_to[annotation["image_id"]]] for annotation in annotations]
-    return tuple(files.values()), np.array(index, np.int64)
-
-
-class _Listing:
-    """Whether files exist, by listing each folder once: ten times as fast as asking for ten thousand of them."""
-
-    def __init__(self) -> None:
-        self._folders: dict[str, set[str]] = {}
-
-    def __contains__(self, file: str) -> bool:
-        folder, name = os.path.split(file)
-        if folder not in self._folders:
-            try:
-                self._folders[folder] = set(os.listdir(folder or "."))
-            except (OSError, ValueError):
-                self._folders[folder] = set()
-        return name in self._folders[folder]
-
-
-def _find(listing: _Listing, root: str, name: str) -> str | None:
-    place = os.path.join(root, name)
-    if place in listing:
-        return place
-    base = name.replace("\\", "/").rsplit("/", 1)[-1]
-    others = (os.path.join(root, "images", name), os.path.join(root, base))
-    return next((place for place in others if place in listing), None)
 
 
 def _ids(path: Path, images: dict[Any, Record], annotations: list[Record]) -> tuple[str, ...]:

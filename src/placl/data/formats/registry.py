@@ -67,9 +67,9 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-def recognise(path: Path) -> Format | None:
+def recognise(path: Path, besides: tuple[Format, ...] = ()) -> Format | None:
     """The format of a file or folder, or None: then it may still be a folder of annotation files."""
-    return next((known for known in FORMATS.values() if known.claims(path)), None)
+    return next((known for known in FORMATS.values() if known not in besides and known.claims(path)), None)
 
 
 @collecting_later()
@@ -81,11 +81,12 @@ def read_source(path: Path, name: str | None = None, options: Options | None = N
         return known, known.read(path, options)
     if not path.exists():
         raise InputError(f"{path}: does not exist. Pass a file or folder of a known format.")
-    found = recognise(path)
-    if path.is_dir() and (found is None or found in WITHOUT_LABELS):
+    found = recognise(path, besides=WITHOUT_LABELS)  # those would look through ten thousand images first
+    if found is None and path.is_dir():
         files = annotation_files(path)
         if files:
             return _read_files(path, files, options)
+    found = found or recognise(path)
     if found is None and path.is_dir():
         raise InputError(f"{path}: holds neither images or videos nor annotations of a known format.")
     if found is None and path.suffix.lower() == ".json":
