@@ -32,9 +32,10 @@ def check(problem: Problem, config: Config) -> None:
             if images > 1
             else "reward.source=folds needs at least 2 labelled images."
         )
-    if config.rounds.count and not len(problem.halves[0]):
-        raise InputError("no unlabelled image: name a folder with --unlabeled, or set rounds.count=0 to train without.")
-    if config.rounds.count > 1 and config.rounds.cross_training and not len(problem.halves[1]):
+    in_rounds = config.rounds.count if config.method == "placl" else 0
+    if (in_rounds or config.method not in ("placl", "supervised")) and not len(problem.halves[0]):
+        raise InputError("no unlabelled image: name a folder with --unlabeled, or set method=supervised.")
+    if in_rounds > 1 and config.rounds.cross_training and not len(problem.halves[1]):
         raise InputError("one unlabelled instance makes no two halves: add more or set rounds.cross_training=false.")
     if config.rounds.keep == "best" and not problem.val.labelled.any():
         raise InputError("rounds.keep=best: there is no validation set to tell the best. Use rounds.keep=last.")

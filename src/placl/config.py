@@ -179,6 +179,10 @@ class Select(Section):
     score: Literal["peak", "agreement"] = Field(
         "peak", description="peak of the heatmap (paper), or how closely the views of `label` agree on the place"
     )
+    rule: Literal["threshold", "flex", "free", "soft"] = Field(
+        "threshold",
+        description="one threshold (paper); flex, free: one a keypoint, scaled or found; soft: weights in place of it",
+    )
 
 
 class Search(Section):
@@ -361,6 +365,7 @@ class Config(Section):
                 "select.score=agreement needs several views. Set label.flip=true, label.rotations or label.scales.",
                 ("select.score", "label.flip", "label.rotations", "label.scales"),
             )
+        _check_rule(self)
         return self
 
     @property
@@ -400,6 +405,22 @@ class Config(Section):
                 "train": self.train.model_copy(update={k: v for k, v in train.items() if v is not None}),
             }
         )
+
+
+def _check_rule(config: Config) -> None:
+    """Adaptive rules are for keypoints, and read a threshold (flex) or none (free and soft)."""
+    rule, method, searcher = config.select.rule, config.method, config.search.searcher
+    if rule == "threshold":
+        return
+    said = f"select.rule={rule}"
+    if method == "cl":
+        raise _misfit(f"{said} is not read with method=cl, which has its own. Leave it out.", ("select.rule", "method"))
+    if config.select.level == "instance":
+        raise _misfit(f"{said} is for keypoints. Set select.level=keypoint.", ("select.rule", "select.level"))
+    if method == ("pl" if rule == "flex" else "placl") and searcher != "constant":
+        why = "needs a threshold, search.initial" if rule == "flex" else "has no threshold to search for"
+        keys = ("select.rule", "search.searcher", "method")
+        raise _misfit(f"{said} with method={method} {why}. Set search.searcher=constant.", keys)
 
 
 def _absolute(value: Any) -> Any:

@@ -18,9 +18,9 @@ from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.augment import augmented, draw
 from placl.data.pool import Pool
+from placl.learn.adaptive import selection_of
 from placl.learn.label import make_codec
 from placl.learn.pseudo_labels import PseudoLabels
-from placl.learn.select import Selection
 
 RESIDENT_SHARE = 0.5  # of a GPU's free memory that crops may take
 
@@ -74,7 +74,7 @@ class Course:
         self._known = len(data.labelled)
         hidden = data.unlabelled if data.pseudo is not None else None
         self._everyone = self._known + (len(hidden) if hidden is not None else 0)
-        self._selection = Selection(data.pseudo.confidence, config.select) if data.pseudo is not None else None
+        self._selection = selection_of(data.pseudo.confidence, config.select) if data.pseudo is not None else None
         self._flip_order = torch.from_numpy(data.labelled.skeleton.flip_order)
         self._draw = torch.Generator().manual_seed(seed)
         self._group = -1
@@ -125,7 +125,7 @@ class Course:
         return Batch(images, *targets, weight.sum().to(self._device), len(index), rate)
 
     def _labels(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(B, K, 2) keypoints and (B, K) weights: labels, or pseudo-labels where they are selected."""
+        """(B, K, 2) keypoints and (B, K) weights: labels, or pseudo-labels as far as they are selected."""
         known = index < self._known
         first, rest = index[known], index[~known] - self._known
         labelled, pseudo = self._data.labelled, self._data.pseudo

@@ -55,6 +55,6 @@ class Selection:
         return self._score(self._confidence[index]) > threshold
 
     def share(self, threshold: float) -> float:
-        """Of all keypoints, those that are selected."""
-        count = sum(int(self.chosen(part, threshold).sum()) for part in self._parts())
+        """Of all keypoints, those that are selected; of weights, the mean."""
+        count = sum(float(self.chosen(part, threshold).sum()) for part in self._parts())
         return count / self._confidence.size if self._confidence.size else 0.0

@@ -35,7 +35,7 @@ from placl.models.zoo import KeypointNet
 from placl.stages import FINAL, Stage, Unit, train_stage
 
 SHARE = 0.5  # of a batch that is labelled, where `train.labelled_share` says nothing
-# The hard view's own affine, on top of what every view gets (Xie et al. 2021: rotations of 60 degrees where the easy
+# The hard view's affine, where the easy one's is not larger (Xie et al. 2021: rotations of 60 degrees where the easy
 # view has 30, scales of 0.25).
 HARD = {"rotate": 60.0, "rotate_share": 1.0, "scale": 0.25}
 
@@ -84,6 +84,11 @@ class Term(nn.Module):
         return self.weight * math.exp(-5 * (1 - place / self.ramp) ** 2)
 
 
+def harder(settings: Augment) -> Augment:
+    """The augmentation of hard views: that of all views, with a larger affine."""
+    return settings.model_copy(update={name: max(value, getattr(settings, name)) for name, value in HARD.items()})
+
+
 MakeTerm = Callable[[Config, KeypointNet, Skeleton, int], Term]
 
 
@@ -103,7 +108,7 @@ class Batches:
         self._draw = torch.Generator().manual_seed(seed)
         self._codec = make_codec(config, stride)
         self._flip_order = torch.from_numpy(data.labelled.skeleton.flip_order)
-        self._hard = Augment(**{**config.augment.model_dump(), **HARD})
+        self._hard = harder(config.augment)
 
     def next(self, others: int) -> tuple[View, tuple[View, ...], Tensor, Tensor, Tensor]:
         """The first view, the others, (B,) which are labelled, (B, K, 2) keypoints and (B, K) weights."""
@@ -116,7 +121,9 @@ class Batches:
         crops = self._crops(index)
         first, places, shown = self._view(crops, keypoints, weights, self._config.augment)
         more = tuple(self._view(crops, keypoints, weights, self._hard)[0] for _ in range(others))
-        return first, more, torch.from_numpy(known), places, self._codec.inside(places, shown)
+        shown = self._codec.inside(places, shown)
+        places = torch.where((shown > 0)[..., None], places, 0.0)
+        return first, more, torch.from_numpy(known), places, shown
 
     def _view(
         self, crops: Tensor, keypoints: np.ndarray, weights: np.ndarray, settings: Augment

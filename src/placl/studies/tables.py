@@ -97,7 +97,7 @@ def make_tables(study: Study, rows: Sequence[dict[str, Any]]) -> list[Table]:
         for fraction in [one for one in study.fractions if one != FULL] or [FULL]:
             methods = list(dict.fromkeys(method for d, method, f in found if d == dataset and f == fraction))
             places = [(dataset, method, fraction) for method in methods]
-            if (dataset, "supervised", FULL) in found and fraction != FULL:
+            if places and (dataset, "supervised", FULL) in found and fraction != FULL:
                 places.append((dataset, "supervised", FULL))
             lines = tuple(_line(found, paper, place, titles) for place in places)
             if lines:

@@ -1,0 +1,62 @@
+"""Means, deviations, gaps and the paper's numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placl.studies.study import read_study
+from placl.studies.tables import cells, gap_recovered, html, make_tables, markdown, paper_numbers
+
+
+def row(method: str, test: float, seed: int = 0, fraction: float = 0.05, dataset: str = "cub") -> dict[str, Any]:
+    where = {"dataset": dataset, "method": method, "fraction": fraction, "seed": seed}
+    return {**where, "test": test, "val": 1.0, "trainings": 3, "images": 64000, "seconds": 90.0, "commit": "abc"}
+
+
+ROWS = [
+    *(row("supervised", test, seed) for seed, test in enumerate((60.0, 61.0, 62.0))),
+    *(row("placl", test, seed) for seed, test in enumerate((66.0, 66.0, 69.0))),
+    row("supervised", 71.0, fraction=1.0),
+]
+
+
+def test_mean_and_deviation_are_of_the_seeds() -> None:
+    found = cells(ROWS)
+    assert found["cub", "supervised", 0.05].mean == 61.0
+    assert found["cub", "supervised", 0.05].deviation == 1.0  # of a sample: divided by two, not three
+    assert found["cub", "supervised", 0.05].text == "61.0 ± 1.0"
+    assert found["cub", "placl", 0.05].deviation == pytest.approx(3**0.5)
+    assert found["cub", "supervised", 1.0].text == "71.0"  # one seed has no deviation
+
+
+def test_the_gap_is_of_means() -> None:
+    found = cells(ROWS)
+    assert gap_recovered(found, ("cub", "placl", 0.05)) == pytest.approx((67 - 61) / (71 - 61))
+    assert gap_recovered(found, ("cub", "supervised", 0.05)) == 0
+    assert gap_recovered(found, ("cub", "supervised", 1.0)) is None
+    assert gap_recovered(cells(ROWS[:6]), ("cub", "placl", 0.05)) is None  # nothing with all labels
+
+
+def test_a_run_without_a_test_set_has_no_cell() -> None:
+    assert cells([{**row("pl", 1.0), "test": None}]) == {}
+
+
+def test_a_table_has_ours_and_the_papers_and_the_cost() -> None:
+    study = read_study("table1").narrowed(datasets=["cub"])
+    (table,) = make_tables(study, ROWS)
+    assert table.title == "cub, 5 % of the labels"
+    assert table.lines[1] == ("PLACL", "67.0 ± 1.7", "93.01 ± 0.33", "60 %", "3", "3", "64 k", "1.5")
+    assert table.lines[2][:3] == ("Supervised (all labels)", "71.0", "93.62 ± 0.13")
+    text = markdown(study, [table], "note")
+    assert "| PLACL | 67.0 ± 1.7 | 93.01 ± 0.33 | 60 % | 3 | 3 | 64 k | 1.5 |" in text.splitlines()
+    assert "<td>93.01 ± 0.33</td>" in html(study, [table], "a < b")
+    assert "a &lt; b" in html(study, [table], "a < b")
+
+
+def test_a_study_of_ones_own_shows_all_that_the_paper_has() -> None:
+    numbers = paper_numbers("mine")
+    assert numbers["lspet", "placl", 0.05] == "70.76 ± 1.47"
+    assert numbers["lspet", "placl-random", 0.05] == "65.42"
+    assert numbers["lspet", "fixed-0.7", 0.05] == "67.35"
