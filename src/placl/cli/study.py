@@ -56,8 +56,8 @@ def study(
         "seeds": seeds,
         "datasets": datasets or list(places),
     }
+    grid, specs = studies.plan_study(name, places, out, scale=scale, overrides=overrides, **choice)  # refuses mistakes
     if dry_run:
-        grid, specs = studies.plan_study(name, places, out, scale=scale, overrides=overrides, **choice)
         _show_plan(studies.list_runs(grid, specs), json)
         return
     with open_watch(quiet) as watch:
@@ -70,7 +70,9 @@ def study(
             print_table(table.head[:SHOWN], [line[:SHOWN] for line in table.lines], table.title)
         print(f"{out / 'results.csv'}, table.md and table.html have them.")
     if result.failed:
-        raise MachineError(f"{len(result.failed)} runs failed, the first: {next(iter(result.failed.items()))}.")
+        name, reason = next(iter(result.failed.items()))
+        count = "1 run" if len(result.failed) == 1 else f"{len(result.failed)} runs"
+        raise MachineError(f"{count} failed{', the first' if len(result.failed) > 1 else ''}: {name}: {reason}")
 
 
 def _named(text: str) -> tuple[str, Path]:
