@@ -32,6 +32,7 @@ from placl.models.zoo import KeypointNet
 
 WEIGHT = 0.01
 FINE, COARSE = 16, 32  # channels at half and at a quarter of the input's side and below
+EMPTY = 1e-6  # the least mean square of an image that can be divided by
 
 
 class Painter(nn.Module):
@@ -95,8 +96,8 @@ class Gen(Term):
 
 def relative_error(painted: list[Tensor], real: list[Tensor]) -> Tensor:
     """The mean over layers of |painted - real|^2 / |real|^2: 1 for an image of nothing but the mean colour."""
-    errors = [F.mse_loss(a.float(), b.float()) / b.float().square().mean() for a, b in zip(painted, real, strict=True)]
-    return torch.stack(errors).mean()
+    pairs = [(drawn.float(), shown.float()) for drawn, shown in zip(painted, real, strict=True)]
+    return torch.stack([F.mse_loss(a, b) / b.square().mean().clamp(min=EMPTY) for a, b in pairs]).mean()
 
 
 METHOD = consistent(Gen)
