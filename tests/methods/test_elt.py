@@ -86,8 +86,20 @@ def test_a_known_shift(config: Config) -> None:
 
 def test_a_keypoint_that_leaves_does_not_count(config: Config) -> None:
     first = two((0, 1), (2, 3))  # the left one is at x = 1.5, and 8 pixels further left outside
-    assert loss_of(config, first, two((3, 3), (1, 3)), view(x=8.0)) == pytest.approx(WEIGHT * (4 / 16) ** 2)
+    assert loss_of(config, first, two((3, 3), (1, 3)), view(x=8.0)) == pytest.approx(WEIGHT * (4 / 16) ** 2 / 2)
     assert loss_of(config, two((0, 1), (0, 3)), first, view(x=8.0)) == 0.0
+
+
+def test_a_keypoint_counts_where_both_views_are_sure_of_it(config: Config) -> None:
+    first, second = two((1, 1), (2, 3)), two((2, 1), (2, 2))  # both off by a heatmap pixel
+    one = WEIGHT * (4 / 16) ** 2 / 2
+    assert loss_of(config, first, second, view()) == pytest.approx(2 * one)
+    unsure = first.clone()
+    unsure[0, 0] -= SURE + 3  # the peak's probability is 1 / (1 + e^3), below a tenth
+    assert loss_of(config, unsure, second, view()) == pytest.approx(one)
+    assert loss_of(config, second, unsure, view()) == pytest.approx(one)
+    # Mirrored, the left one of the first view is the right one of the second, whose own left one is unsure.
+    assert loss_of(config, unsure, unsure, view(mirrored=True)) == 0.0
 
 
 def test_a_mirrored_view_swaps_left_and_right(config: Config) -> None:
@@ -134,6 +146,7 @@ def unlabelled(config: Config, net: KeypointNet, problem: Problem) -> Seen:
 def test_gradients_reach_the_network_without_labels(tiny: MakeConfig, problem: Problem, loss: str) -> None:
     config = tiny({"train.loss": loss})
     net = fresh_network(config, 14, 1, CPU)
+    torch.nn.init.constant_(net.get_parameter("final_layer.bias"), 0.5)  # sure of something everywhere
     ELT(config, net, problem.labelled.skeleton, 1).loss(net, unlabelled(config, net, problem)).backward()
     moved = {name: float(p.grad.abs().max()) for name, p in net.named_parameters() if p.grad is not None}
     bias = moved.pop("final_layer.bias")  # a softmax does not see what is added everywhere
@@ -154,6 +167,7 @@ def test_gradients_go_through_both_branches(config: Config) -> None:
 
 
 def test_it_trains_and_repeats(tiny: MakeConfig, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elt, "SURE", 0.0)  # after a few steps a network is sure of nothing
     trained = repeats(ELT, tiny(), problem)
     monkeypatch.setattr(elt, "WEIGHT", 0.0)
     assert repeats(ELT, tiny(), problem) != trained

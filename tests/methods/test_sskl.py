@@ -204,6 +204,21 @@ def test_gradients_reach_the_network_without_labels(
     assert all(named) if part == "SEMANTIC" else not any(named)
 
 
+def test_names_of_labelled_keypoints_teach_the_features(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in ("EQUIVARIANCE", "INVARIANCE"):
+        monkeypatch.setattr(sskl, other, 0.0)
+    net, target = Small(), view()
+    term = SSKL(config, net, SKELETON, 1)
+    first = replace(view(), images=torch.rand(1, 3, 16, 16, requires_grad=True))
+    labels = torch.stack([peak(1, 2), peak(3, 0)])[None]
+    batch = seen(net(first.images), target, first=first)
+    batch = replace(batch, labelled=torch.tensor([True]), targets=labels, weights=torch.ones(1, 2))
+    term.loss(net, batch).backward()
+    assert first.images.grad is not None
+    touched = F.avg_pool2d(first.images.grad.abs(), 4)[0, :2] > 0
+    assert torch.equal(touched, (labels[0].sum(0) > 0).expand(2, 4, 4))  # under the labels, and nowhere else
+
+
 # --- training
 
 

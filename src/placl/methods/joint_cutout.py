@@ -2,8 +2,9 @@
 
 What lies under a square can be told from the rest of the body only, and that is what a student is to learn. Theirs are
 20 to 38 pixels a side in images 256 high, off by a normal deviation of 10 pixels: so are these, in shares of the side.
-Theirs lie at 5 of 24 joints, drawn with repetition; here at 2, without, of those that the teacher is sure of. 5 of 14
-at 64 pixels took 6 points of PCK from a small network. Labelled images are left whole, here as there.
+Theirs lie at 5 of 24 joints, drawn with repetition; here at 2, without, of those that the teacher is sure of. Labelled
+images are left whole, here as there. Mean Teacher on synthetic animals (64 pixels, 14 joints, 600 steps, one seed) had
+51.6 PCK without squares, 51.3 with these, 49.2 with 5 joints, and 45.3 with 5 in labelled images, too.
 """
 
 from __future__ import annotations

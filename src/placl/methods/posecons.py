@@ -27,7 +27,9 @@ from placl.methods.joint_cutout import joint_squares
 from placl.methods.views import View, carry, carry_pairs, carry_points, visible
 from placl.models.zoo import KeypointNet
 
-SURE = 0.1  # a fresh network's peaks are below, a blurred Gaussian's well above
+# A fresh network's peaks are below, a blurred Gaussian's well above. On synthetic animals (64 labels, 600 steps, two
+# seeds): 50.7 PCK, where 0 gives 49.8 and 0.3 gives 49.7.
+SURE = 0.1
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,16 @@ label's heatmap where there is one, under the network's own elsewhere. Heatmaps 
 (equivariance), and representations must stay (invariance). All differences are means over pixels or channels.
 
 The weights are the published 0.5, 1e2 and 1e2 over the 1e3 of its supervised mse, so s = 1 with mse. With bce s = 5:
-of a network on synthetic animals, what is above bce's floor (the entropy of its targets) is 5 to 7 times the mse of its
-probabilities, and so is its gradient after a quarter or half of the training. Left open, as no code is published: how
-features are pooled; and the scale of z, without which the last weight means nothing. With features as they are its
-gradient was 15 times that of the labels, so here they have unit length: a network cannot comply by fading, either.
-Keypoints that leave the second view do not count there, and labels are used in both views, as in PoseCons. Without a
-ramp this is above supervised training on synthetic animals.
+on synthetic animals, what a network's bce is above its floor (the entropy of the targets) is 7 times the mse of its
+probabilities at the start and 5 times later, and so are the gradients, once there are any. Left open, or chosen
+otherwise:
+
+- No code is published that would say how features are pooled, and how large z is, without which the last weight means
+  nothing. With the mean as it is, its gradient was 15 times the labels'; at unit length it is a third of theirs, and a
+  network cannot comply by fading.
+- Keypoints that leave the second view do not count there.
+- Labels are used in both views, as in PoseCons: unlabelled images take the place of labelled ones in a batch.
+- No ramp: with these weights it is above supervised training on synthetic animals.
 """
 
 from __future__ import annotations
