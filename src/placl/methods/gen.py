@@ -33,7 +33,7 @@ from placl.models.tiny import conv_bn_relu
 from placl.models.zoo import KeypointNet
 
 WEIGHT = 0.1
-FINE, COARSE = 16, 32  # channels at half and at a quarter of the input's side and below
+FINE, COARSE = 16, 32  # channels: few where pixels are many
 EMPTY = 1e-6  # the least mean square of an image that can be divided by
 
 
@@ -46,8 +46,8 @@ class Painter(nn.Module):
             *conv_bn_relu(3, FINE, stride=2), *conv_bn_relu(FINE, COARSE, stride=2), *conv_bn_relu(COARSE, COARSE)
         )
         self.geometry = nn.Conv2d(keypoints, COARSE, 1)
-        self.compose = nn.Sequential(*conv_bn_relu(COARSE, COARSE), *conv_bn_relu(COARSE, COARSE))
-        self.paint = nn.Sequential(nn.Conv2d(COARSE, 4 * 3, 3, padding=1), nn.PixelShuffle(2))
+        self.compose = nn.Sequential(*conv_bn_relu(COARSE, FINE), *conv_bn_relu(FINE, FINE))
+        self.paint = nn.Sequential(nn.Conv2d(FINE, 4 * 3, 3, padding=1), nn.PixelShuffle(2))
 
     def forward(self, image: Tensor, gaussians: Tensor) -> Tensor:
         looks = F.interpolate(self.appearance(image), size=gaussians.shape[-2:], mode="nearest")  # (B, C, H, W)
