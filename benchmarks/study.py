@@ -3,8 +3,8 @@
     python benchmarks/study.py ../shared cub
     python benchmarks/study.py ../shared lspet
 
-Hours on two cores. It can be interrupted at any moment: the same command carries on. What is finished stands in
-benchmarks/results/study_NAME.csv and .md.
+Hours on two cores. It can be interrupted at any moment: the same command carries on, also on another machine. What is
+finished stands in benchmarks/results/study_NAME.csv and .md, and is not run again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def main() -> None:
     arguments = parser.parse_intermixed_args()
     file = prepare(arguments.shared, arguments.name, arguments.out / "study-data")
     out = arguments.out / f"study-{arguments.name}"
-    results = HERE / "results"
+    csv, table = (HERE / "results" / f"study_{arguments.name}{suffix}" for suffix in (".csv", ".md"))
     try:
         with open_watch(quiet=False) as watch:
             result = study(
@@ -96,12 +96,13 @@ def main() -> None:
                 datasets=[arguments.name],
                 rows=arguments.rows,
                 seeds=arguments.seeds,
+                known=csv if csv.exists() else None,
             )
         print(f"{len(result.failed)} runs failed: {result.failed}" if result.failed else "all runs are done")
     finally:
         if not (arguments.rows or arguments.seeds or arguments.overrides) and (out / "results.csv").exists():
-            shutil.copy(out / "results.csv", results / f"study_{arguments.name}.csv")
-            shutil.copy(out / "table.md", results / f"study_{arguments.name}.md")
+            shutil.copy(out / "results.csv", csv)
+            shutil.copy(out / "table.md", table)
 
 
 if __name__ == "__main__":

@@ -201,6 +201,9 @@ class Search(Section):
     clip: Positive = Field(0.2, description="epsilon")
     updates: Count = Field(60, description="clipped updates on each step's samples")
     initial: Annotated[float, Field(ge=0, lt=1)] = Field(0.5, description="mean threshold the first round starts from")
+    rise: Annotated[float, Field(ge=-1, le=1)] = Field(
+        0.0, description="how much higher the last group's starts than the first's: many labels first, sure ones last"
+    )
     residual_support: Literal["bounded", "paper"] = Field(
         "bounded", description="bounded: residuals keep thresholds in [0, 1]; paper: residuals in [0, 1], sums clipped"
     )

@@ -223,6 +223,23 @@ def test_before_any_reward_the_mean_wins() -> None:
     assert policy(np.zeros(2), initial=0.3).best().thresholds == pytest.approx((0.3, 0.3))
 
 
+def test_the_first_mean_may_rise_from_group_to_group() -> None:
+    rising = policy(np.zeros(4), initial=0.5, rise=0.6)
+    assert rising.best().thresholds == pytest.approx((0.2, 0.4, 0.6, 0.8))
+    falling = policy(np.zeros(3), initial=0.5, rise=-1.0)
+    assert falling.best().thresholds == pytest.approx((1 - EDGE, 0.5, EDGE))  # within the support
+
+
+def test_one_threshold_for_all_groups_does_not_rise() -> None:
+    settings = SETTINGS.model_copy(update={"initial": 0.3, "rise": 0.6})
+    assert PPO2(settings, np.zeros(4), 0, tied=True).best().thresholds == pytest.approx((0.3,) * 4)
+
+
+def test_later_rounds_start_from_the_last_ones_winner() -> None:
+    base = np.array([0.3, 0.4, 0.2])
+    assert policy(base, initial=0.5, rise=0.6).best().thresholds == pytest.approx(tuple(base))
+
+
 # --- it climbs
 
 SEEDS, STEPS, SAMPLES = 50, 16, 8

@@ -87,6 +87,44 @@ def test_what_is_finished_is_not_run_again(
     assert len(again.rows) == 2
 
 
+def test_what_another_machine_finished_is_not_run_again(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow = {"rows": ["supervised", "mine"], "fractions": [0.3], "workers": 1}
+    first = {**narrow, "rows": ["supervised"]}
+    whole = go(study_file, animals_file, tmp_path / "whole", small, **narrow)
+    there = go(study_file, animals_file, tmp_path / "there", small, **first)
+    known = tmp_path / "there" / "results.csv"
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "carry_out", lambda *_: pytest.fail("it was run"))
+        again = go(study_file, animals_file, tmp_path / "here", small, known=known, **first)
+    assert again.rows == there.rows
+    go(study_file, animals_file, tmp_path / "here", small, known=known, **narrow)
+    assert table(tmp_path / "here") == table(tmp_path / "whole")
+    assert len(whole.rows) == 4
+
+
+def test_what_another_machine_did_with_other_settings_is_run(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path
+) -> None:
+    narrow = {"rows": ["supervised"], "seeds": [0], "fractions": [0.3], "workers": 1}
+    there = go(study_file, animals_file, tmp_path / "there", small, **narrow)
+    known = tmp_path / "there" / "results.csv"
+    here = go(study_file, animals_file, tmp_path / "here", {**small, "train.lr": 0.1}, known=known, **narrow)
+    assert here.rows[0]["settings"] != there.rows[0]["settings"]
+    assert (tmp_path / "here/animals/30/seed0/supervised/journal.jsonl").exists()
+
+
+def test_known_results_that_are_none(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "known.csv"
+    file.write_text("name,score\na,1\n")
+    with pytest.raises(InputError, match=r"known\.csv: is not the results\.csv of a study"):
+        go(study_file, animals_file, tmp_path / "out", small, known=file)
+    assert not (tmp_path / "out").exists()
+
+
 def test_runs_on_the_same_labels_share_their_first_network(
     study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,9 @@ def study(
         int | None, typer.Option("--workers", min=1, help="Runs side by side; default: the cores.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="New or to carry on.")] = None,
+    known: Annotated[
+        Path | None, typer.Option("--known", metavar="CSV", help="results.csv of this study from another machine.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and their hours, and stop.")] = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -58,11 +61,13 @@ def study(
     }
     grid, specs = studies.plan_study(name, places, out, scale=scale, overrides=overrides, **choice)  # refuses mistakes
     if dry_run:
-        _show_plan(studies.list_runs(grid, specs), json)
+        _show_plan(studies.list_runs(grid, specs, known), json)
         return
     with open_watch(quiet) as watch:
         watch.say(f"study folder: {out}")
-        result = studies.study(name, places, out, watch, scale=scale, workers=workers, overrides=overrides, **choice)
+        result = studies.study(
+            name, places, out, watch, scale=scale, workers=workers, overrides=overrides, known=known, **choice
+        )
     if json:
         print_json({"out": out, "rows": result.rows, "failed": result.failed})
     else:

@@ -17,6 +17,12 @@ from placl.curriculum.curriculum import Curriculum
 EDGE = 0.02  # how near to an end of its support mu may start: a logit cannot say 0 or 1
 
 
+def first_mean(settings: Search, groups: int) -> Tensor:
+    """mu_1 of round 1: a straight line around ``initial``."""
+    line = torch.linspace(-0.5, 0.5, groups, dtype=torch.float64) if groups > 1 else torch.zeros(1, dtype=torch.float64)
+    return settings.initial + settings.rise * line
+
+
 class PPO2:
     """Searches residuals Delta around ``base`` (3.4); ``tied`` makes one threshold serve all groups."""
 
@@ -25,11 +31,10 @@ class PPO2:
         self.steps = settings.steps
         self.groups = len(base)
         self.base = torch.tensor(base[:1] if tied else base, dtype=torch.float64)  # (Gamma^{r-1})*
-        first_round = not np.any(base)
         literal = settings.residual_support == "paper"
         self.low = torch.zeros_like(self.base) if literal else -self.base  # support of Delta
         self.high = torch.ones_like(self.base) if literal else 1 - self.base
-        start = torch.full_like(self.base, settings.initial if first_round else 0.0)
+        start = torch.zeros_like(self.base) if np.any(base) else first_mean(settings, len(self.base))
         place = ((start - self.low) / (self.high - self.low)).clamp(EDGE, 1 - EDGE)
         self.logit = torch.logit(place).requires_grad_()
         self.optimizer = torch.optim.Adam([self.logit], lr=settings.lr)

@@ -32,11 +32,15 @@ def study(
     scale: str = "cpu",
     workers: int | None = None,
     overrides: Mapping[str, Any] | None = None,
+    known: Path | None = None,
     **choice: Any,
 ) -> StudyResult:
-    """Run what is missing of a study and make its tables; ``choice`` narrows datasets, fractions, seeds and rows."""
+    """Run what is missing of a study and make its tables; ``choice`` narrows datasets, fractions, seeds and rows.
+
+    ``known`` is a results.csv of the same study, from another machine: what it has is not run again.
+    """
     grid, specs = plan_study(name, data, out, scale=scale, overrides=overrides, **choice)
-    results = Results(specs, grid.every_round)
+    results = Results(specs, grid.every_round, known)
 
     def keep() -> None:
         results.write(out / "results.csv")
@@ -71,9 +75,9 @@ def budget(specs: list[RunSpec]) -> str:
     return f"{steps} of {train.batch} images, {model.name} at {model.input_size} px"
 
 
-def list_runs(grid: Study, specs: list[RunSpec]) -> list[dict[str, Any]]:
+def list_runs(grid: Study, specs: list[RunSpec], known: Path | None = None) -> list[dict[str, Any]]:
     """Every run with its trainings and hours, for --dry-run."""
-    cost = hours(specs, Results(specs, grid.every_round))
+    cost = hours(specs, Results(specs, grid.every_round, known))
     return [
         {
             "dataset": spec.dataset,

@@ -1,9 +1,10 @@
-"""The results of a study, read from the folders of its runs."""
+"""The results of a study, read from the folders of its runs, or from the csv that another machine wrote."""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,26 @@ from typing import Any
 import yaml
 
 from placl import config as configuration
+from placl.config import Config
 from placl.errors import InputError
 from placl.files import write_csv
 from placl.run.folder import read_config
-from placl.run.journal import Journal
+from placl.run.journal import Journal, key_of
 from placl.studies.study import RunSpec
 
-COLUMNS = ("dataset", "method", "fraction", "seed", "test", "val", "trainings", "images", "seconds", "commit")
+COLUMNS = (
+    "dataset", "method", "fraction", "seed", "test", "val", "trainings", "images", "seconds", "commit", "settings"
+)  # fmt: skip
 
 
 class Results:
     """Of the runs that are finished. A run is read once: it does not change any more."""
 
-    def __init__(self, specs: Sequence[RunSpec], every_round: bool = False) -> None:
+    def __init__(self, specs: Sequence[RunSpec], every_round: bool = False, known: Path | None = None) -> None:
+        """``known``: a results.csv of this study, whose runs need no folder here."""
         self.specs = list(specs)
         self._every_round = every_round
-        self._known: dict[Path, list[dict[str, Any]]] = {}
+        self._known = _read_known(self.specs, known) if known is not None else {}
 
     def of(self, spec: RunSpec) -> dict[str, Any] | None:
         """What a run is judged by; None while it is not finished."""
@@ -48,6 +53,37 @@ class Results:
                 return []
             self._known[spec.out] = rows
         return self._known[spec.out]
+
+
+def settings_key(config: Config) -> str:
+    """What tells the runs of a study apart beside their data: where those lie, and where the run does, is left out."""
+    settings = config.model_dump(mode="json", exclude={"data", "execute", "ray", "preset"})
+    own = config.data.model_dump(mode="json", include={"label_fraction", "split_seed", "context", "margin"})
+    return key_of(settings=settings, data=own)[:12]
+
+
+def _read_known(specs: Sequence[RunSpec], file: Path) -> dict[Path, list[dict[str, Any]]]:
+    """The rows of a results.csv by the folders that their runs would have."""
+    try:
+        with open(file, newline="", encoding="utf-8") as lines:
+            rows = [_typed(row) for row in csv.DictReader(lines)]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file}: is not the results.csv of a study ({error}).") from None
+    known: dict[Path, list[dict[str, Any]]] = {}
+    for spec in specs:
+        key = settings_key(spec.config)
+        own = [row for row in rows if row["settings"] == key and row["dataset"] == spec.dataset]
+        own = [row for row in own if re.fullmatch(re.escape(spec.method) + r"(-r\d+)?", row["method"])]
+        if own and own[-1]["method"] == spec.method:
+            known[spec.out] = own
+    return known
+
+
+def _typed(row: dict[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {name: row[name] for name in COLUMNS}
+    for name, kind in {"fraction": float, "seed": int, "trainings": int, "images": int, "seconds": float}.items():
+        values[name] = kind(row[name])
+    return values | {name: float(row[name]) if row[name] else None for name in ("test", "val")}
 
 
 def _read(spec: RunSpec, every_round: bool) -> list[dict[str, Any]]:
@@ -89,5 +125,6 @@ def _row(spec: RunSpec, method: str, stage: dict[str, Any], units: list[dict[str
         "images": sum(int(unit["images"]) for unit in spent),
         "seconds": round(sum(float(unit.get("seconds", 0)) for unit in spent), 1),
         "commit": environment.get("commit", ""),
+        "settings": settings_key(spec.config),
     }
     return {column: values[column] for column in COLUMNS}
