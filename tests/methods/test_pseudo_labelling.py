@@ -95,3 +95,11 @@ def test_every_method_says_what_it_will_train(tiny: MakeConfig, make_lab: MakeLa
     lab = make_lab(config)
     found = {stage.name: (stage.config.model, stage.config.train) for stage in method.run(lab)}
     assert found == {stage: (own.model, own.train) for stage, own in method.stages(config).items()}
+
+
+@pytest.mark.parametrize("name", ["pl", "cl", "placl"])
+def test_networks_that_only_label_are_teachers(tiny: MakeConfig, name: str) -> None:
+    config = tiny({"method": name, "teacher.steps_per_epoch": 1})
+    *before, last = method_of(config).stages(config).values()
+    assert {own.train.steps_per_epoch for own in before} == {1}
+    assert last.train == config.train

@@ -16,21 +16,21 @@ from placl.curriculum.curriculum import constant
 from placl.lab import Lab
 from placl.learn.course import TrainingSet
 from placl.methods.method import Method
-from placl.methods.supervised import supervised
 from placl.stages import FIRST, Stage, Unit, pseudo_label, train_stage
 
 SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the pseudo-labels, round by round
 
 
 def cl(lab: Lab) -> Iterator[Stage]:
-    config, problem = by_percentile(lab.config), lab.problem
-    for stage in supervised(lab):
-        yield stage
+    problem, configs = lab.problem, stages(lab.config)
+    stage = train_stage(lab, Unit(FIRST, configs[FIRST], TrainingSet(problem.labelled)))
+    yield stage
     for r, share in enumerate(SHARES, 1):
-        pseudo = pseudo_label(lab, stage, problem.unlabelled, f"round_{r}")
-        lab.run.keep_pseudo_labels(f"round_{r}", problem.unlabelled, pseudo)
+        name = f"round_{r}"
+        pseudo = pseudo_label(lab, stage, problem.unlabelled, name)
+        lab.run.keep_pseudo_labels(name, problem.unlabelled, pseudo)
         data = TrainingSet(problem.labelled, problem.unlabelled, pseudo)
-        stage = train_stage(lab, Unit(f"round_{r}", config, data, constant(1 - share, config.groups)))
+        stage = train_stage(lab, Unit(name, configs[name], data, constant(1 - share, lab.config.groups)))
         yield stage
 
 
@@ -41,8 +41,10 @@ def by_percentile(config: Config) -> Config:
 
 
 def stages(config: Config) -> dict[str, Config]:
-    rounds = {f"round_{r}": by_percentile(config) for r in range(1, len(SHARES) + 1)}
-    return {FIRST: config, **rounds}
+    """All but the last are there to label."""
+    names = [f"round_{r}" for r in range(1, len(SHARES) + 1)]
+    teacher = config.taught()
+    return {FIRST: teacher, **dict.fromkeys(names[:-1], by_percentile(teacher)), names[-1]: by_percentile(config)}
 
 
 METHOD = Method(cl, stages)

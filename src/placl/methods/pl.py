@@ -16,14 +16,13 @@ from placl.curriculum.curriculum import constant
 from placl.lab import Lab
 from placl.learn.course import TrainingSet
 from placl.methods.method import Method
-from placl.methods.supervised import supervised
 from placl.stages import FIRST, Stage, Unit, pseudo_label, train_stage
 
 
 def pl(lab: Lab) -> Iterator[Stage]:
     config, problem = lab.config, lab.problem
-    for teacher in supervised(lab):
-        yield teacher
+    teacher = train_stage(lab, Unit(FIRST, config.taught(), TrainingSet(problem.labelled)))
+    yield teacher
     pseudo = pseudo_label(lab, teacher, problem.unlabelled, "round_1")
     lab.run.keep_pseudo_labels("round_1", problem.unlabelled, pseudo)
     threshold = config.search.initial if config.search.searcher == "constant" else 0.0
@@ -32,7 +31,7 @@ def pl(lab: Lab) -> Iterator[Stage]:
 
 
 def stages(config: Config) -> dict[str, Config]:
-    return {FIRST: config, "round_1": config}
+    return {FIRST: config.taught(), "round_1": config}
 
 
 METHOD = Method(pl, stages)

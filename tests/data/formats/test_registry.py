@@ -58,6 +58,70 @@ def test_a_folder_whose_only_file_is_damaged_says_why(tmp_path: Path) -> None:
         read_source(tmp_path)
 
 
+DAMAGED = {
+    "cut.json": (b'{"images": [', r"cut\.json: is not JSON"),
+    "empty.json": (b"", r"empty\.json: is not JSON"),
+    "annotations.json": (b'{"annotations": {}}', r'annotations\.json: "images" is missing'),
+    "joints.mat": (b"MATLAB 5.0", r"joints\.mat: is not a MATLAB file that can be read"),
+    "mpii_human_pose_v1.mat": (b"MATLAB", r"mpii_human_pose_v1\.mat: is not a MATLAB file that can be read"),
+    "data.yaml": (b"train: [images", r"data\.yaml: is not YAML"),
+    "CollectedData.csv": (b"scorer,A,A\nbodyparts,s,s\nimg.png,1,2\n", r"CollectedData\.csv: its first rows are not"),
+    "labels.csv": (b"picture,foo\na.png,1\n", r"labels\.csv: "),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_label_file_does_not_make_a_folder_unlabelled(name: str, tmp_path: Path) -> None:
+    save(tmp_path / "a.png")
+    content, words = DAMAGED[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=words) as caught:
+        read_source(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith("Pass --format images to read the images alone.") or name.startswith("mpii")
+    with pytest.raises(InputError, match=words):
+        read_source(tmp_path / name)
+    assert len(read_source(tmp_path, "images")[1].instances) == 1
+
+
+def test_a_damaged_file_beside_a_good_one_is_left_out_and_named(tmp_path: Path) -> None:
+    write_animals(tmp_path, 2, seed=1, size=48)
+    (tmp_path / "cut.json").write_text('{"images": [')
+    _, found = read_source(tmp_path)
+    assert len(found.instances) == 2
+    assert len(found.notes) == 1
+    assert found.notes[0].startswith("cut.json: left out, it cannot be read.")
+
+
+def test_an_unlabelled_folder_may_hold_other_files_which_are_named(tmp_path: Path) -> None:
+    save(tmp_path / "a.png")
+    (tmp_path / "camera.json").write_text('{"focal": 3}')
+    (tmp_path / "log.csv").write_text("time,temperature\n1,2\n")
+    (tmp_path / "notes.md").write_text("hello")
+    known, found = read_source(tmp_path)
+    assert known.name == "images"
+    assert found.notes == tuple(f"{n}: left out, it is of no known format." for n in ("camera.json", "log.csv"))
+
+
+def test_a_dataset_of_birds_that_lacks_a_file_names_it(tmp_path: Path) -> None:
+    (tmp_path / "images.txt").write_text("1 a.png\n")
+    (tmp_path / "bounding_boxes.txt").write_text("1 0 0 5 5\n")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "parts.txt").write_text("1 back\n")
+    with pytest.raises(InputError, match=r"part_locs\.txt: cannot be read \(No such file"):
+        read_source(tmp_path)
+
+
+def test_a_project_whose_configuration_is_damaged_says_so(tmp_path: Path) -> None:
+    (tmp_path / "labeled-data" / "v").mkdir(parents=True)
+    save(tmp_path / "labeled-data" / "v" / "a.png")
+    table = "scorer,A,A\nbodyparts,s,s\ncoords,x,y\nlabeled-data/v/a.png,1,2\n"
+    (tmp_path / "labeled-data" / "v" / "CollectedData_A.csv").write_text(table)
+    (tmp_path / "config.yaml").write_text("Task: [t\n scorer: : A\n")
+    with pytest.raises(InputError, match=r"config\.yaml: is not YAML"):
+        read_source(tmp_path)
+
+
 def test_a_list_of_files(tmp_path: Path) -> None:
     save(tmp_path / "a.png")
     save(tmp_path / "b.png")

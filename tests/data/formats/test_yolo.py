@@ -196,6 +196,8 @@ def test_broken_yaml(tmp_path: Path, changes: dict[str, Any], complaint: str) ->
 def test_not_yaml(tmp_path: Path) -> None:
     (tmp_path / "data.yaml").write_text("a: [")
     assert "is not YAML" in refusal(tmp_path / "data.yaml")
+    assert "data.yaml: is not YAML" in refusal(tmp_path)
+    (tmp_path / "data.yaml").write_text("names: [bird]")
     assert "has no data.yaml with a kpt_shape" in refusal(tmp_path)
     assert not FORMAT.claims(tmp_path)
     assert not FORMAT.claims(tmp_path / "data.yaml")

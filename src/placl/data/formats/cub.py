@@ -167,7 +167,10 @@ def _root(path: Path) -> Path:
 
 
 def _is_root(place: Path) -> bool:
-    return (place / "images.txt").is_file() and (place / "parts" / "part_locs.txt").is_file()
+    """Also of a dataset that lacks a file, which its reader then names."""
+    return (place / "images.txt").is_file() and any(
+        (place / name).is_file() for name in ("parts/part_locs.txt", "bounding_boxes.txt", "image_class_labels.txt")
+    )
 
 
 FORMAT = Format("cub", "CUB-200-2011", lambda path: _is_root(_root(path)), read_cub)

@@ -30,6 +30,8 @@ def read_deeplabcut(path: Path, options: Options) -> Found:
     if not path.exists():
         raise InputError(f"{path}: does not exist. Pass a DeepLabCut project, a folder of it, or a file of labels.")
     home = next((place for place in _ancestors(path) if is_config(place / CONFIG)), None)
+    if home is None and (path / FRAMES).is_dir() and (path / CONFIG).is_file():
+        home = path  # a project whose configuration is damaged: reading it says how
     project = read_config(home / CONFIG) if home is not None else Project()
     notes: list[str] = []
     if path.is_file():

@@ -106,6 +106,8 @@ def _read_list(file: Path, options: Options) -> Found:
     places = np.column_stack([centres, scales])
     places[(centres[:, 0] == -1) | (scales <= 0)] = np.nan  # how HRNet writes that they are unknown
     heads, notes = _heads_beside(file, len(records))
+    if placeless := int(np.isnan(places).any(axis=1).sum()):
+        notes += (f"{file.name}: {placeless:,} people have no centre or scale; boxes are drawn around their joints.",)
     people = [
         Person(record["image"], f"{record['image']}#{i}", labels[i], places[i], heads[i])
         for i, record in enumerate(records)

@@ -25,6 +25,7 @@ from placl.data.formats import (
     yolo,
 )
 from placl.data.formats.format import Format, Found, Options
+from placl.data.formats.suspects import LABEL_SUFFIXES, suspect, suspect_named
 from placl.data.garbage import collecting_later
 from placl.data.instances import Instances, join
 from placl.errors import InputError
@@ -87,21 +88,34 @@ def read_source(path: Path, name: str | None = None, options: Options | None = N
         if files:
             return _read_files(path, files, options)
     found = found or recognise(path)
-    if found is None and path.is_dir():
-        raise InputError(f"{path}: holds neither images or videos nor annotations of a known format.")
-    if found is None and path.suffix.lower() == ".json":
-        found = coco.FORMAT  # a broken one: its reader can say what is wrong
+    if path.is_dir():
+        if found is None:
+            raise InputError(f"{path}: holds neither images or videos nor annotations of a known format.")
+        read = found.read(path, options)
+        return found, replace(read, notes=(*_unknown_files(path, found), *read.notes))
+    found = found or suspect_named(path)  # a broken one: its reader can say what is wrong
     if found is None:
         raise InputError(f"{path}: is of no known format. Known are {', '.join(FORMATS)}.")
     return found, found.read(path, options)
 
 
 def annotation_files(path: Path) -> list[tuple[Path, Format]]:
-    """Files in a folder, or in annotations/ below it, that a format claims."""
+    """Files in a folder, or in annotations/ below it, that a format claims, or that were meant to be of one."""
+    claimed = [(file, recognise(file) or suspect(file)) for file in _files_of(path)]
+    return [(file, known) for file, known in claimed if known is not None and known not in WITHOUT_LABELS]
+
+
+def _files_of(path: Path) -> list[Path]:
     places = [path, path / "annotations"]
     files = [file for place in places if place.is_dir() for file in sorted(place.iterdir()) if file.is_file()]
-    claimed = [(file, recognise(file)) for file in files if not file.name.startswith(".")]
-    return [(file, known) for file, known in claimed if known is not None and known not in WITHOUT_LABELS]
+    return [file for file in files if not file.name.startswith(".")]
+
+
+def _unknown_files(path: Path, chosen: Format) -> list[str]:
+    """Notes on files of an unlabelled folder that might be labels."""
+    files = _files_of(path) if chosen in WITHOUT_LABELS else []
+    unknown = [file.name for file in files if file.suffix.lower() in LABEL_SUFFIXES]
+    return [f"{name}: left out, it is of no known format." for name in unknown]
 
 
 def _read_files(path: Path, files: list[tuple[Path, Format]], options: Options) -> tuple[Format, Found]:
@@ -118,7 +132,8 @@ def _read_files(path: Path, files: list[tuple[Path, Format]], options: Options) 
             notes.append(f"{file.name}: left out, it cannot be read. {error}")
     if not read:
         assert failure is not None
-        raise failure
+        hint = " Pass --format images to read the images alone." if folder.FORMAT.claims(path) else ""
+        raise InputError(f"{failure}{hint}")
     read.sort(key=lambda one: not one[2].instances.labelled.any())  # stable: by name among those with labels
     chosen = read[0][1]
     parts: list[Instances] = []

@@ -36,6 +36,8 @@ def read_yolo(path: Path, options: Options) -> Found:
     """``path`` is the yaml or its folder. An image without a label file is an unlabelled instance, whole."""
     file = yaml_in(path) if path.is_dir() else path
     if file is None:
+        for damaged in sorted(path.glob("data.y*ml")):
+            config_of(damaged)  # says what is wrong with it
         raise InputError(f"{path}: has no data.yaml with a kpt_shape. Pass the yaml of a YOLO pose dataset.")
     data = config_of(file)
     count, width = shape_of(file, data)
