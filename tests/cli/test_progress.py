@@ -56,6 +56,12 @@ def test_cropping_and_labelling() -> None:
     assert progress_line(tally) == "[00:00:00] images 16/60 cropping"
 
 
+def test_a_study_says_how_many_runs_are_done() -> None:
+    tally = Tally(Clock())
+    tally.update("run", 2.4, 72, "2 of 72 runs")
+    assert progress_line(tally) == "[00:00:00] 2 of 72 runs"
+
+
 def test_lines_come_every_ten_seconds_and_whenever_something_is_said() -> None:
     clock, stream = Clock(), io.StringIO()
     with LineWatch(stream, clock) as watch:

@@ -126,7 +126,8 @@ def progress_line(tally: Tally) -> str:
     """
     parts, news = [], ""
     for level, current in tally.active():
-        if level == "run":
+        if level == "run":  # its time stands in front
+            parts += [current.note] if current.note else []
             continue
         part = _title(level, current)
         if level == "epoch":  # a candidate's number is its level's
