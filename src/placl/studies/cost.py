@@ -14,6 +14,7 @@ from placl.learn.device import pick_device, thread_count
 from placl.learn.inner_loop import make_optimizer
 from placl.learn.network import fresh_network
 from placl.methods.method import method_of
+from placl.stages import FIRST
 from placl.studies.results import Results
 from placl.studies.study import RunSpec
 
@@ -29,13 +30,14 @@ RELATIVE = {
 }
 AROUND = 1.25  # augmentation, labelling and scores, over the steps of the network themselves
 KEYPOINTS = 16  # about
+INSTANCES = 10_000  # of an epoch that is a pass over them, about
 SECONDS = 1.5  # of measuring
 
 
-def images_of(config: Config, instances: int = 10_000) -> int:
-    """Training images of a run, candidates included; ``instances`` are those of an epoch that is a pass over them."""
-    trained = sum(_images(own, instances) for own in method_of(config).stages(config).values())
-    return trained + candidates(config) * _images(config.proxied(), config.proxy.images or instances)
+def images_of(config: Config) -> int:
+    """Training images of a run, candidates included."""
+    trained = sum(_images(own, INSTANCES) for own in method_of(config).stages(config).values())
+    return trained + candidates(config) * _images(config.proxied(), config.proxy.images or INSTANCES)
 
 
 def trainings_of(config: Config) -> int:
@@ -69,23 +71,40 @@ def seconds_per_image(config: Config) -> float:
 
 
 def hours(specs: Sequence[RunSpec], results: Results) -> dict[RunSpec, float]:
-    """Of each run on one core (or GPU), 0 where it is done; from finished runs of the row, or else by measuring."""
+    """Of each run on one core (or GPU), 0 where it is done; from finished runs of the row, or else by measuring.
+
+    The network that runs on the same labels begin with is counted once, where it comes first.
+    """
     speeds: dict[str, float] = {}
     known: dict[str, list[float]] = {}
+    trained: set[str] = set()  # first networks
     for spec in specs:
         if found := results.of(spec):
             known.setdefault(spec.method, []).append(float(found["seconds"]))
+            trained.add(_first_network(spec))
     cost = {}
     for spec in specs:
         if results.of(spec):
             cost[spec] = 0.0
             continue
+        first = _first_network(spec)
+        images = images_of(spec.config) - (_images(spec.config.taught(), INSTANCES) if first in trained else 0)
+        trained |= {first} - {""}
         if spec.method in known:
-            cost[spec] = statistics.mean(known[spec.method]) / 3600
+            cost[spec] = statistics.mean(known[spec.method]) / 3600 * images / images_of(spec.config)
             continue
         kind = spec.config.model.model_dump_json() + str(spec.config.train.batch)
         if kind not in speeds:
             speeds[kind] = seconds_per_image(spec.config)
         relative = RELATIVE.get(spec.config.method, 1.0) * AROUND
-        cost[spec] = images_of(spec.config) * speeds[kind] * relative / 3600
+        cost[spec] = images * speeds[kind] * relative / 3600
     return cost
+
+
+def _first_network(spec: RunSpec) -> str:
+    """What tells the networks apart that runs begin with; nothing where a method has none."""
+    first = method_of(spec.config).stages(spec.config).get(FIRST)
+    if first is None:
+        return ""
+    settings = first.model_dump_json(include={"model", "train", "augment", "label", "select"})  # as Remembering has it
+    return f"{spec.dataset} {spec.fraction} {spec.seed} {settings}"

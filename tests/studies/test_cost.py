@@ -1,0 +1,42 @@
+"""What a study will cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placl import studies
+from placl.studies import cost
+
+TRAINING = 2 * 2 * 8  # images
+
+
+def test_a_network_that_runs_have_in_common_is_counted_once(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "seconds_per_image", lambda config: 1.0)
+    narrow = {"rows": ["supervised", "pl", "mine"], "fractions": [0.3], "seeds": [0, 1]}
+    _, specs = studies.plan_study(
+        str(study_file), {"animals": animals_file}, tmp_path / "out", overrides=small, **narrow
+    )
+    hours = cost.hours(specs, studies.Results(specs))
+    images = [round(hours[spec] * 3600 / cost.AROUND) for spec in specs]
+    # Supervised, pl without its first network, and one round and five candidates; each for two seeds.
+    assert images == [TRAINING] * 2 + [TRAINING] * 2 + [6 * TRAINING] * 2
+    alone = [spec for spec in specs if spec.method == "pl"]
+    assert [round(h * 3600 / cost.AROUND) for h in cost.hours(alone, studies.Results(alone)).values()] == [
+        2 * TRAINING
+    ] * 2
+
+
+def test_methods_without_a_first_network_share_none(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "seconds_per_image", lambda config: 1.0)
+    study_file.write_text("title: x\ndatasets: [animals]\nfractions: [0.3]\nseeds: [0]\nrows: [elt, gen]")
+    _, specs = studies.plan_study(str(study_file), {"animals": animals_file}, tmp_path / "out", overrides=small)
+    hours = cost.hours(specs, studies.Results(specs))
+    expected = [TRAINING * cost.RELATIVE[spec.method] * cost.AROUND / 3600 for spec in specs]
+    assert list(hours.values()) == pytest.approx(expected)
