@@ -100,6 +100,17 @@ def test_categories_may_share_their_keypoints(tmp_path: Path) -> None:
     assert skeleton.edges == ((0, 1), (1, 2))
 
 
+def test_edges_of_other_keypoints_are_left_out_with_a_note(tmp_path: Path) -> None:
+    data = bird_file()
+    assert FORMAT.read(write(tmp_path, data), Options()).notes == ()
+    data["categories"][0]["skeleton"] = [[1, 2], [16, 17]]  # CrowdPose ships COCO's
+    found = FORMAT.read(write(tmp_path, data), Options())
+    assert found.instances.skeleton is not None
+    assert found.instances.skeleton.edges == ()
+    assert len(found.notes) == 1
+    assert "its skeleton is of other keypoints than it names" in found.notes[0]
+
+
 def test_boxes_alone_need_no_skeleton(tmp_path: Path) -> None:
     data = bird_file()
     del data["categories"][0]["keypoints"]

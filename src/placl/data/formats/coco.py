@@ -236,7 +236,11 @@ def _read(path: Path, options: Options) -> Found:
     if skeleton is not None and skeleton.keypoints[0] == f"{NAMELESS}1":
         pairs = "" if skeleton.flip_pairs else " Nothing tells left from right: set augment.flip=0."
         notes.append(f"{path.name}: names no keypoints; the {len(skeleton)} are numbered.{pairs}")
-    without = len(load_json(path)["images"]) - len(instances.images)
+    content = load_json(path)
+    edges = any(isinstance(category, dict) and category.get("skeleton") for category in content["categories"])
+    if skeleton is not None and not skeleton.edges and edges and options.keypoints is None:
+        notes.append(f"{path.name}: its skeleton is of other keypoints than it names; no edges are drawn.")
+    without = len(content["images"]) - len(instances.images)
     if without > 0:
         notes.append(f"{path.name}: {without} images have no annotation and are left out.")
     return Found(instances, tuple(notes))
