@@ -99,6 +99,8 @@ def main() -> None:
                 known=csv if csv.exists() else None,
             )
         print(f"{len(result.failed)} runs failed: {result.failed}" if result.failed else "all runs are done")
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted: the same command carries on") from None
     finally:
         if not (arguments.rows or arguments.seeds or arguments.overrides) and (out / "results.csv").exists():
             shutil.copy(out / "results.csv", csv)
