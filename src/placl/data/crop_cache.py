@@ -36,7 +36,8 @@ IMAGES_PER_TASK = 32
 LARGE = 1 << 20  # bytes of an annotation file: some 2,000 instances
 MANY = 2000  # files of a folder
 
-Result = tuple[int, tuple[int, int], str]  # image, its width and height, and why it is unreadable if it is
+# An image, its width and height, why it is unreadable if it is, and its stamp from before it was read.
+Result = tuple[int, tuple[int, int], str, str]
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,14 @@ def build_pool(
         raise InputError("there are no instances to cut out. Add a source.")
     size = crop_size(view, margin)
     refuse_absurd(instances, view=view, context=context, size=size)
-    folder = cache / _key(instances, view, context, margin)
+    name = partial(_key, instances, view, context, margin)
     shape = (len(instances), size, size, 3)
-    found = _load(folder, shape, len(instances.images))
+    found = None
+    if any(cache.glob("*/index.json")):  # else, ten thousand files need not be asked for their stamps first
+        stamps = dict(enumerate(map(_stamp, map(os.fspath, instances.images))))
+        found = _load(cache / name(stamps), shape, len(instances.images))
     if found is None:
-        _build(instances, folder, shape, view, context, progress, crew or Crew(workers))
+        folder = _build(instances, cache, name, shape, view, context, progress, crew or Crew(workers))
         found = _load(folder, shape, len(instances.images))
         if found is None:
             raise MachineError(f"{folder}: the crop cache vanished or was damaged while in use. Run again.")
@@ -121,19 +125,22 @@ def _is_large(source: Path) -> bool:
     return False
 
 
-def _key(instances: Instances, view: int, context: float, margin: float) -> str:
+def _stamp(path: str) -> str:
+    """A file and its state: another one may mean other pixels."""
+    try:
+        status = os.stat(path)
+        # Files that are closed to us are skipped, until they are not.
+        state = f"{status.st_size}\0{status.st_mtime_ns}" if os.access(path, os.R_OK) else "closed"
+    except (OSError, ValueError):
+        state = "missing"
+    return f"{os.path.abspath(path)}\0{state}\n"
+
+
+def _key(instances: Instances, view: int, context: float, margin: float, stamps: dict[int, str]) -> str:
     """Everything that decides a pixel, and no label."""
     digest = hashlib.sha256(json.dumps([FORMAT, int(view), float(context), float(margin)]).encode())
-    lines = []
-    for path in map(os.fspath, instances.images):
-        try:
-            status = os.stat(path)
-            # Files that are closed to us are skipped, until they are not.
-            stamp = f"{status.st_size}\0{status.st_mtime_ns}" if os.access(path, os.R_OK) else "closed"
-        except (OSError, ValueError):
-            stamp = "missing"
-        lines.append(f"{os.path.abspath(path)}\0{stamp}\n")
-    digest.update("".join(lines).encode("utf-8", "surrogatepass"))
+    lines = "".join(stamps[image] for image in range(len(instances.images)))
+    digest.update(lines.encode("utf-8", "surrogatepass"))
     digest.update(instances.image_index.astype("<i8").tobytes())
     digest.update(np.where(np.isnan(instances.boxes), np.nan, instances.boxes).astype("<f8").tobytes())
     return digest.hexdigest()
@@ -152,29 +159,31 @@ def _load(folder: Path, shape: tuple[int, ...], images: int) -> tuple[np.ndarray
 
 def _build(
     instances: Instances,
-    folder: Path,
+    cache: Path,
+    name: Callable[[dict[int, str]], str],
     shape: tuple[int, ...],
     view: int,
     context: float,
     progress: Callable[[int, int], None] | None,
     crew: Crew,
-) -> None:
-    cache, threads = folder.parent, cv2.getNumThreads()
-    building = cache / f"{folder.name}.{platform.node()}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
+) -> Path:
+    """The new cache's folder, whose ``name`` follows from the stamps of the images that were read."""
+    threads = cv2.getNumThreads()
+    building = cache / f"crops.{platform.node()}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
     try:
         cache.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(cache)
         building.mkdir()
         crops = building / "crops.npy"
         target = reserve(crops, shape)
-        sizes, unreadable = [(0, 0)] * len(instances.images), {}
+        sizes, unreadable, stamps = [(0, 0)] * len(instances.images), {}, {}
         tasks = _tasks(instances)
         done, total = 0, sum(len(task.images) for task in tasks)
         cutting = crew.share(tasks, partial(_crop, target, view, context))
         with Syncing(crops) as syncing, closing(cutting) as parts:
             for results in parts:
-                for image, found, reason in results:
-                    sizes[image] = found
+                for image, found, reason, stamp in results:
+                    sizes[image], stamps[image] = found, stamp
                     if reason:
                         _refuse_labelled(instances, image, reason)
                         unreadable[image] = reason
@@ -184,7 +193,11 @@ def _build(
                     progress(done, total)
             syncing.finish()
         (building / "index.json").write_text(json.dumps({"sizes": sizes, "unreadable": unreadable}), encoding="utf-8")
+        for image in set(range(len(instances.images))) - stamps.keys():  # without instances
+            stamps[image] = _stamp(os.fspath(instances.images[image]))
+        folder = cache / name(stamps)
         _publish(building, folder, shape, len(instances.images))
+        return folder
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             need = f"{np.prod(shape, dtype=float) / 1e9:.1f} GB"
@@ -221,15 +234,16 @@ def _crop(target: Target, view: int, context: float, task: _Task) -> list[Result
     end = 0
     for image, path, until in zip(task.images, task.paths, task.ends, strict=True):
         start, end = end, until
+        stamp = _stamp(path)
         try:
             _, extent = cut_out(
                 path, maps[start:end], view=view, context=context, size=target.size, out=crops[start:end]
             )
         except UnreadableImageError as error:
-            results.append((image, (0, 0), str(error)))
+            results.append((image, (0, 0), str(error), stamp))
             readable[start:end] = False
             continue
-        results.append((image, extent, ""))
+        results.append((image, extent, "", stamp))
     whole = bool(readable.all())
     target.write(task.rows if whole else task.rows[readable], crops if whole else crops[readable])
     return results

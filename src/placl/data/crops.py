@@ -116,6 +116,8 @@ def cut(
     Their grid starts at the crop's corner: shrinking by a whole number is then exactly the mean of the pixels.
     """
     scale, left, top = map(float, to_image)
+    if abs(scale - 1) * size < HAIR and abs(left - round(left)) < HAIR and abs(top - round(top)) < HAIR:
+        return _copied(image, round(left), round(top), size, out)
     step = max(1, round(scale))
     across, down = _blocks(scale, left, step, image.shape[1], size), _blocks(scale, top, step, image.shape[0], size)
     crop = np.zeros((size, size, 3), np.uint8) if out is None else out
@@ -137,6 +139,15 @@ def cut(
     region = np.ascontiguousarray(region)
     warped = cv2.warpAffine(region, affine, (size, size), flags=flags, borderMode=cv2.BORDER_REPLICATE)
     seen[:] = warped[down.start : down.end, across.start : across.end]
+    return crop
+
+
+def _copied(image: np.ndarray, left: int, top: int, size: int, out: np.ndarray | None) -> np.ndarray:
+    """The crop whose pixels are the image's, which nearly all are where files hold one instance each."""
+    crop = np.zeros((size, size, 3), np.uint8) if out is None else out
+    block = image[max(top, 0) : max(top + size, 0), max(left, 0) : max(left + size, 0)]
+    row, column = max(-top, 0), max(-left, 0)
+    crop[row : row + block.shape[0], column : column + block.shape[1]] = block
     return crop
 
 
