@@ -132,6 +132,42 @@ def test_every_ingredient_of_a_pixel_changes_the_key(tmp_path: Path) -> None:
     assert len(list(cache.iterdir())) == 9
 
 
+def test_a_cache_has_the_name_that_it_is_looked_for_under(tmp_path: Path) -> None:
+    paths = [save(tmp_path / name) for name in ("a.png", "b.png", "c.png")]
+    instances = instances_of(paths, np.array([[0.0, 0, 20, 20], [5, 5, 20, 20]]), index=[2, 0])  # and none of b.png
+    build(instances, tmp_path / "cache")
+    (folder,) = (tmp_path / "cache").iterdir()
+    (tmp_path / "cache" / "other").mkdir()
+    (tmp_path / "cache" / "other" / "index.json").touch()
+    built = folder.stat().st_mtime_ns
+    build(instances, tmp_path / "cache")
+    assert {path.name for path in (tmp_path / "cache").iterdir()} == {folder.name, "other"}
+    assert folder.stat().st_mtime_ns == built
+
+
+@pytest.mark.parametrize("caches", [0, 1])
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caches: int
+) -> None:
+    path, cache = save(tmp_path / "a.png"), tmp_path / "cache"
+    instances = instances_of([path], np.array([[0.0, 0, 20, 20]]))
+    for view in range(40, 40 + caches):  # one that is there already makes the look-up come before the reading
+        build(instances, cache, view=view)
+
+    def slow(path: str, *arguments: Any, **options: Any) -> Any:
+        found = cut_out(path, *arguments, **options)
+        save(Path(path), picture(seed=3))  # somebody writes it just now
+        os.utime(path, ns=(1, 1))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crop_cache, "cut_out", slow)
+        old = build(instances, cache)
+    new = build(instances, cache)
+    assert not np.array_equal(old.crops, new.crops)
+    np.testing.assert_array_equal(new.crops[0], cut(decode(path), new.to_image[0], 40))
+
+
 def test_workers_make_the_same_crops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crop_cache, "IMAGES_PER_TASK", 2)
     monkeypatch.setattr(crew, "WORTH_HELP", 0.0)

@@ -259,3 +259,16 @@ def test_blocks_cover_the_pixels_whose_centres_are_in_the_image(
         pixels = blocks.before + blocks.inside.stop - blocks.inside.start + blocks.after
         assert pixels == (blocks.last - blocks.first) * step
         assert shift - blocks.place == pytest.approx(blocks.inside.start - blocks.before)
+
+
+@given(st.integers(-150, 150), st.integers(-150, 150), st.integers(1, 90), st.integers(1, 90), st.floats(-0.009, 0.009))
+def test_copied_pixels_are_those_that_interpolation_would_give(
+    left: int, top: int, width: int, height: int, off: float
+) -> None:
+    image, size = picture(width, height), 40
+    expected = np.zeros((size, size, 3), np.uint8)
+    for row in range(size):
+        for column in range(size):
+            if 0 <= top + row < height and 0 <= left + column < width:
+                expected[row, column] = image[top + row, left + column]
+    np.testing.assert_array_equal(cut(image, np.array([1.0, left + off, top - off]), size), expected)
