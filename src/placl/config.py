@@ -191,7 +191,7 @@ class Search(Section):
     searcher: Literal["ppo2", "random", "manual", "fixed", "constant"] = Field(
         "ppo2",
         description="how curricula are proposed: ppo2 (paper), at random, five by hand; fixed: ppo2 for one threshold "
-        "that all groups share; constant: no search, `initial` in all groups",
+        "that all groups share; constant: no search, the curriculum that ppo2 starts from",
     )
     group_size: Count = Field(10, description="G: epochs that share a threshold")
     steps: Count = Field(16, description="T")

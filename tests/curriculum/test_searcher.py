@@ -42,3 +42,18 @@ def test_fixed_searches_one_threshold_for_all_groups() -> None:
     assert len({curriculum.thresholds for curriculum in asked}) == 8
     searcher.tell(np.arange(8.0))
     assert len(set(searcher.best().thresholds)) == 1
+
+
+def test_without_a_search_rounds_have_the_curriculum_that_it_starts_from() -> None:
+    settings = Search(searcher="constant", initial=0.4, rise=0.6)
+    searcher = make_searcher(settings, np.zeros(4), seed=0)
+    assert searcher.steps == 0
+    assert searcher.best().thresholds == pytest.approx((0.1, 0.3, 0.5, 0.7))
+    searched = make_searcher(settings.model_copy(update={"searcher": "ppo2"}), np.zeros(4), seed=0)
+    assert searched.best().thresholds == pytest.approx(searcher.best().thresholds)
+    later = make_searcher(settings, np.full(4, 0.9), seed=1)
+    assert later.best() == searcher.best()
+    flat = settings.model_copy(update={"rise": 0.0})
+    assert make_searcher(flat, np.zeros(4), seed=0).best().thresholds == (0.4,) * 4
+    steep = settings.model_copy(update={"initial": 0.2, "rise": 1.0})
+    assert make_searcher(steep, np.zeros(3), seed=0).best().thresholds == pytest.approx((0.0, 0.2, 0.7))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
@@ -183,3 +186,32 @@ def test_the_workers_end_of_the_line() -> None:
     assert answers[1][1] == Outcome(3.0, 8, ())
     assert str(answers[3][1]) == "bad file"
     assert "ZeroDivisionError" in answers[5][1]
+
+
+SCRIPT = """
+import os, time
+from placl.execute.pool import PoolExecutor
+
+class Sleeping:
+    def run(self, job, on_progress):
+        on_progress(os.getpid(), 0)
+        time.sleep(60)
+
+if __name__ == "__main__":
+    PoolExecutor(2).run(Sleeping(), {0: 0, 1: 1}, print, lambda number, pid, _: print(pid, flush=True))
+"""
+
+
+@pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_do_not_outlive_the_process_that_hired_them(tmp_path: Path, deadly: signal.Signals) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    process = subprocess.Popen([sys.executable, tmp_path / "script.py"], stdout=subprocess.PIPE, encoding="utf-8")
+    assert process.stdout is not None
+    workers = [int(process.stdout.readline()) for _ in range(2)]
+    process.send_signal(deadly)
+    process.wait()
+    process.stdout.close()
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)

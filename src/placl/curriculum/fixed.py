@@ -1,17 +1,28 @@
-"""No search: one threshold for all groups and rounds, as pseudo-labelling is usually done (Fig. 3b's blue dots)."""
+"""No search: one curriculum for all rounds.
+
+By default it is one threshold for all groups, too, as pseudo-labelling is usually done (Fig. 3b's blue dots); with
+`search.rise` it is the line that the policy would start from.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from placl.curriculum.curriculum import Curriculum, constant
+from placl.config import Search
+from placl.curriculum.curriculum import Curriculum
+
+
+def first_curriculum(settings: Search, groups: int) -> Curriculum:
+    """Where the first round starts: a straight line around ``initial``, as far as it lies in [0, 1]."""
+    line = np.linspace(-0.5, 0.5, groups) if groups > 1 else np.zeros(1)
+    return Curriculum(tuple(float(t) for t in np.clip(settings.initial + settings.rise * line, 0, 1)))
 
 
 class Constant:
     steps = 0
 
-    def __init__(self, threshold: float, groups: int) -> None:
-        self._curriculum = constant(threshold, groups)
+    def __init__(self, settings: Search, groups: int) -> None:
+        self._curriculum = first_curriculum(settings, groups)
 
     def ask(self, count: int) -> list[Curriculum]:
         return []

@@ -13,14 +13,9 @@ from torch import Tensor
 from placl.config import Search
 from placl.curriculum import truncated_normal
 from placl.curriculum.curriculum import Curriculum
+from placl.curriculum.fixed import first_curriculum
 
 EDGE = 0.02  # how near to an end of its support mu may start: a logit cannot say 0 or 1
-
-
-def first_mean(settings: Search, groups: int) -> Tensor:
-    """mu_1 of round 1: a straight line around ``initial``."""
-    line = torch.linspace(-0.5, 0.5, groups, dtype=torch.float64) if groups > 1 else torch.zeros(1, dtype=torch.float64)
-    return settings.initial + settings.rise * line
 
 
 class PPO2:
@@ -34,7 +29,8 @@ class PPO2:
         literal = settings.residual_support == "paper"
         self.low = torch.zeros_like(self.base) if literal else -self.base  # support of Delta
         self.high = torch.ones_like(self.base) if literal else 1 - self.base
-        start = torch.zeros_like(self.base) if np.any(base) else first_mean(settings, len(self.base))
+        first = torch.from_numpy(first_curriculum(settings, len(self.base)).array)  # mu_1 of round 1
+        start = torch.zeros_like(self.base) if np.any(base) else first
         place = ((start - self.low) / (self.high - self.low)).clamp(EDGE, 1 - EDGE)
         self.logit = torch.logit(place).requires_grad_()
         self.optimizer = torch.optim.Adam([self.logit], lr=settings.lr)

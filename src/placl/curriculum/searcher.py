@@ -40,5 +40,5 @@ def make_searcher(settings: Search, base: np.ndarray, seed: int) -> Searcher:
     if settings.searcher == "random":
         return Random(settings, base, seed)
     if settings.searcher == "constant":
-        return Constant(settings.initial, groups=len(base))
+        return Constant(settings, groups=len(base))
     return Manual(groups=len(base))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
+from threading import Thread
 from typing import Any
 
 from placl.errors import MachineError, PlaclError
@@ -35,6 +36,7 @@ def _worker(link: Connection, gpu: str | None = None) -> None:
     if gpu is not None:  # before CUDA is asked for anything: it sees no other
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     task: AnyTask | None = None
     try:
         while True:
@@ -53,6 +55,13 @@ def _worker(link: Connection, gpu: str | None = None) -> None:
                 link.send(("failed", traceback.format_exc()))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
+
+
+def _end_with(parent: BaseProcess | None) -> None:
+    """A parent that is killed tells nobody, and a job may take an hour until it speaks to it again."""
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @dataclass
