@@ -30,6 +30,8 @@ from placl.learn.network import fresh_network
 from placl.learn.score import Score, score
 from placl.methods.method import method_of
 from placl.models.weights import save_weights
+from placl.report.collecting import GALLERY
+from placl.report.observing import keep_gallery, keep_opinion
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
 from placl.stages import FIRST, Stage, Unit, train_side_by_side
@@ -129,6 +131,7 @@ def train_with(
     parts = identity(problem, config)
     key = key_of(**parts)
     run.identify(key, **parts)
+    keep_gallery(run.path / GALLERY, problem)
     run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
     watch.say(describe(split, dataset.pool))
     yardsticks = make_yardsticks(dataset.pool, split, problem, config) if config.reference else []
@@ -149,7 +152,8 @@ def train_with(
         run.write_rows("results.csv", [*rows, *(row for row in known if row["stage"] not in here)])
         scores = {f"stages/{part}": rows[-1][part] for part in ("val", "test") if rows[-1][part] is not None}
         run.log(scores, len(rows) - 1)
-        run.write_report(describe(split, dataset.pool), rows)
+        keep_opinion(run.path / GALLERY, stage.name, stage.net, problem, stage.config)
+        run.write_report()
         watch.say(_line(rows[-1], stage))
 
     # Yardsticks train beside round 0, which the method then finds in the journal.
@@ -164,6 +168,7 @@ def train_with(
     # Others are teachers, which only label.
     best = kept[-1] if config.rounds.keep == "last" else max(kept, key=lambda stage: stage.val.value)
     _keep_best(run, best, config, problem)
+    run.write_report()
     return Result(out, rows, best.name, run.journal.seconds(), dataset.skipped)
 
 

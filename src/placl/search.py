@@ -52,6 +52,7 @@ def search(lab: Lab, task: Task, searcher: Searcher, name: str, seed: int) -> Cu
         rows += [_row(t, j, c, o, diagnostics) for j, (c, o) in enumerate(zip(curricula, outcomes, strict=True))]
         if len(rows) >= len(lab.run.rows(f"{name}/search.csv")):  # going through finished steps again writes nothing
             lab.run.write_rows(f"{name}/search.csv", rows)
+            lab.run.write_report()
         lab.run.log({f"{name}/{key}": value for key, value in diagnostics.items()}, t + 1)
         lab.watch.progress("step", t + 1, searcher.steps, f"{name}: reward {diagnostics['reward_mean']:.2f}")
     return searcher.best()

@@ -28,6 +28,7 @@ from placl.learn.remembering import Remembering
 from placl.learn.score import Score, score
 from placl.learn.training import Learned, Training, Trainings
 from placl.models.zoo import KeypointNet
+from placl.report.observing import confidence_summary, reliability
 from placl.run.journal import key_of
 from placl.search import derive
 
@@ -66,6 +67,7 @@ def pseudo_label(lab: Lab, stage: Stage, pool: Pool, name: str) -> PseudoLabels:
         folder=folder,
         on_progress=lambda done, total: lab.watch.progress("label", done, total, "pseudo-labels"),
     )
+    lab.run.write_json(f"{name}/confidence.json", confidence_summary(pseudo, pool, lab.config.select))
     lab.run.journal.add(key, "labels", name=name)
     return pseudo
 
@@ -161,7 +163,10 @@ def _keep(lab: Lab, unit: Unit, key: str, learned: Learned) -> Stage:
         raise MachineError(f"{unit.name}: the loss is no longer a finite number. Lower train.lr and start another run.")
     net = unit.network(safetensors.torch.load(learned.weights))
     with thread_count(unit.config.execute.final_threads):
-        val = score(label(net, lab.problem.val, unit.config), lab.problem.val, unit.config.reward)
+        predicted = label(net, lab.problem.val, unit.config)
+    val = score(predicted, lab.problem.val, unit.config.reward)
+    trust = reliability(predicted, lab.problem.val, unit.config.reward.alpha)
+    lab.run.write_json(f"{unit.name}/reliability.json", trust)
     done: dict[str, Any] = {
         "sha256": lab.run.keep_network(unit.name, net),
         "val": val.to_dict(),
@@ -170,7 +175,8 @@ def _keep(lab: Lab, unit: Unit, key: str, learned: Learned) -> Stage:
         "seconds": round(learned.seconds, 3),
     }
     if unit.curriculum is not None:
-        lab.run.write_json(f"{unit.name}/curriculum.json", {"thresholds": list(unit.curriculum.thresholds)})
+        used = {"thresholds": list(unit.curriculum.thresholds), "selected": list(learned.selected)}
+        lab.run.write_json(f"{unit.name}/curriculum.json", used)
     lab.run.journal.add(key, "training", name=unit.name, **done)
     return _stage(unit, net, done)
 

@@ -1,89 +1,59 @@
-"""The report page: what it says, and that nothing from outside gets in as markup."""
+"""The report page: one file, one script, and nothing from outside gets in as markup."""
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
 
-from placl.report.page import chart, page
+import pytest
 
-ROWS = [
-    {
-        "stage": "round_0",
-        "metric": "PCK@0.1",
-        "val": 61.5,
-        "test": 60.0,
-        "labels": 100,
-        "selected": None,
-        "seconds": 9.0,
-    },
-    {
-        "stage": "round_1",
-        "metric": "PCK@0.1",
-        "val": 66.0,
-        "test": 65.0,
-        "labels": 100,
-        "selected": 0.8,
-        "seconds": 9.5,
-    },
-    {"stage": "full", "metric": "PCK@0.1", "val": 72.0, "test": 70.0, "labels": 2000, "selected": None, "seconds": 9.2},
-]
+from hostile import HOSTILE
+from placl.report.page import asset, embedded, page, source_hash
 
 
-class Tags(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.names: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.append(tag)
+def test_values_survive_and_cannot_end_their_element() -> None:
+    content = {"name": "</script><script>alert(1)</script>", "text": "a & b\u2028 <!-- ü 日"}
+    text = embedded(content)
+    assert "<" not in text
+    assert json.loads(text) == content
 
 
-def test_every_stage_has_a_row_with_its_scores() -> None:
-    html = page("birds", "100 labelled", ROWS, {}, {})
-    assert "<td>round_1</td><td>66.00</td><td>65.00</td><td>100</td><td>0.80</td><td>9.50</td>" in html
-    assert Tags(html).names.count("tr") == 1 + len(ROWS)
+def test_numbers_that_json_lacks_are_a_mistake_of_ours() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        embedded({"a": float("nan")})
 
 
-def test_the_yardstick_is_not_a_round() -> None:
-    html = page("birds", "", ROWS, {}, {})
-    assert html.count("<polyline") == 2  # test and val over two rounds
-    assert 'text-anchor="middle">full<' not in html
+def test_a_hash_as_browsers_calculate_it() -> None:
+    # From the specification of content security policies: the hash of this very text.
+    expected = "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='"
+    assert source_hash("alert('Hello, world.');") == expected
 
 
-def test_curricula_and_rewards_are_drawn() -> None:
-    html = page("birds", "", ROWS, {"round_1": [0.2, 0.4], "round_2": [0.1, 0.3]}, {"round_1": [50.0, 52.0]})
-    assert html.count("<polyline") == 2 + 2 + 1
+def test_the_policy_allows_its_own_script_and_nothing_else(told: dict[str, Any]) -> None:
+    text = page([told])
+    policy = unescape(re.findall(r'Content-Security-Policy" content="([^"]*)"', text)[0])
+    assert policy == (
+        f"default-src 'none'; img-src data:; style-src {source_hash(asset('report.css'))}; "
+        f"script-src {source_hash(asset('report.js'))}"
+    )
+    assert "connect-src 'self'" in unescape(page([told], live="data"))
+    assert text.count("<script") == 2
 
 
-def test_a_chart_puts_the_extremes_at_its_edges() -> None:
-    assert 'points="44.0,192.0 408.0,14.0"' in chart("t", {"a": [0.0, 1.0]}, ["1", "2"], 0.0, 1.0)
-    assert 'points="44.0,192.0 408.0,14.0"' in chart("t", {"a": [40.0, 60.0]}, ["1", "2"])
+def test_a_title_is_text(told: dict[str, Any]) -> None:
+    assert "<title>a &lt;title&gt;&lt;b&gt; run · placl</title>" in page([told])
+    assert "<title>2 runs · placl</title>" in page([told, told])
 
 
-def test_a_legend_has_each_name_in_the_colour_of_its_line() -> None:
-    drawing = chart("t", {"round_1": [0.2, 0.4], "round_2": [0.1, 0.3]}, ["1", "2"])
-    for name, style in (("round_1", "var(--b);opacity:0.68"), ("round_2", "var(--a);opacity:1.00")):
-        assert f'<span style="color:{style}">{name}</span>' in drawing
-        assert f'style="stroke:{style}"><title>{name}</title>' in drawing
+@pytest.mark.parametrize("count", [1, 2])
+def test_names_from_outside_are_never_markup(told: dict[str, Any], count: int) -> None:
+    text = page([told] * count)
+    assert HOSTILE not in text
+    assert HOSTILE.replace("<", "\\u003c").replace(">", "\\u003e") in text
 
 
-def test_scores_that_are_missing_are_passed_over() -> None:
-    nan = float("nan")
-    drawing = chart("t", {"test": [None, nan, None], "val": [1.0, None, 2.0]}, ["0", "1", "2"])
-    assert drawing.count("<polyline") == 1
-    assert 'points="44.0,192.0 408.0,14.0"' in drawing
-    assert "test" not in drawing
-    assert '<circle cx="226.0"' in chart("t", {"val": [None, 3.0, nan]}, ["0", "1", "2"])
-    html = page("birds", "", [{**row, "val": None, "test": nan} for row in ROWS], {}, {"round_1": [nan]})
-    assert "<figure>" not in html
-    assert "nan" not in html
-    assert "<td>round_1</td><td>-</td><td>-</td>" in html
-
-
-def test_names_are_text_and_the_page_loads_nothing() -> None:
-    attack = '"><script>alert(1)</script>'
-    html = page(attack, attack, [{**ROWS[0], "stage": attack}, ROWS[1]], {attack: [0.5]}, {attack: [1.0, 2.0]})
-    assert not {"script", "link", "img", "iframe"} & set(Tags(html).names)
-    assert "default-src 'none'" in html
-    assert "http://" not in html.replace("http-equiv", "")
+def test_a_run_has_written_its_page(finished: Path, told: dict[str, Any]) -> None:
+    assert (finished / "report.html").read_text(encoding="utf-8") == page([told])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import platform
 import subprocess
@@ -26,6 +25,7 @@ from placl.files import disk_errors, write_atomic, write_csv
 from placl.learn.pseudo_labels import PseudoLabels, label_schema, label_table
 from placl.models.weights import read_state, save_weights, weights_sha256
 from placl.models.zoo import KeypointNet
+from placl.report.collecting import collect, plain
 from placl.report.page import page
 from placl.run.journal import Journal
 from placl.version import VERSION
@@ -112,21 +112,12 @@ class RunFolder:
             self._board.add_scalar(name, value, step)
         self._board.flush()
 
-    def write_report(self, summary: str, rows: list[dict[str, Any]]) -> None:
+    def write_report(self) -> None:
         """``report.html`` from what the folder holds so far."""
-        curricula: dict[str, list[float]] = {}
-        rewards: dict[str, list[float]] = {}
-        for row in rows:
-            stage = self.path / str(row["stage"])
-            if (stage / "curriculum.json").exists():
-                curricula[stage.name] = json.loads((stage / "curriculum.json").read_text())["thresholds"]
-            if (stage / "search.csv").exists():
-                steps = {line["step"]: float(line["reward_mean"]) for line in self.rows(f"{stage.name}/search.csv")}
-                rewards[stage.name] = list(steps.values())
-        write_atomic(self.path / "report.html", page(self.path.resolve().name, summary, rows, curricula, rewards))
+        write_atomic(self.path / "report.html", page([collect(self.path)]))
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
-        write_atomic(self.path / name, json.dumps(_plain(content), indent=2) + "\n")
+        write_atomic(self.path / name, json.dumps(plain(content), indent=2) + "\n")
 
     def write_rows(self, name: str, rows: list[dict[str, Any]]) -> None:
         write_csv(self.path / name, rows)
@@ -199,14 +190,3 @@ def commit() -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return found.stdout.strip() + ("+" if changed.returncode == 1 else "") if found.returncode == 0 else ""
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no NaN: it becomes null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value

@@ -10,7 +10,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from placl.report.page import STYLE
+from placl.report.page import asset
 from placl.studies.study import GRIDS, Study
 
 FULL = 1.0  # all labels
@@ -149,6 +149,6 @@ def html(study: Study, tables: Sequence[Table], note: str) -> str:
     title = escape(study.title)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>'
+        f'<meta name="viewport" content="width=device-width"><style>{asset("report.css")}</style></head>'
         f"<body>{''.join(parts)}</body></html>\n"
     )

@@ -1,0 +1,81 @@
+"""Why a run is not well, in one sentence each, with what to try: pseudo-labelling fails silently."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+FEW, NEARLY_ALL = 0.01, 0.99  # shares of the pseudo-labels
+FLAT = 0.02  # between the tenth and the ninetieth percentile of confidences
+ONE_PLACE = 0.02  # of the field of view: how far a keypoint's places lie apart over instances
+STEADY = 0.05  # points between the rewards of a search
+WORSE = 2.0  # points below the network that was trained on labels alone
+
+
+def health(run: dict[str, Any]) -> list[str]:
+    """Complaints about what :func:`placl.report.collecting.collect` has found."""
+    complaints = []
+    for stage in [*run["stages"], *run["searching"]]:
+        name = stage["name"]
+        complaints += _of_labels(name, stage["confidence"])
+        complaints += _of_search(name, stage["search"])
+        complaints += _of_selection(name, stage.get("shares") or [])
+    return complaints + _of_accuracy(run["stages"])
+
+
+def _of_labels(name: str, summary: dict[str, Any]) -> list[str]:
+    found = []
+    quantiles = [q for q in summary.get("quantiles") or [] if isinstance(q, (int, float))]
+    if len(quantiles) > 10:
+        low, high = quantiles[len(quantiles) // 10], quantiles[-1 - len(quantiles) // 10]
+        if high - low < FLAT:
+            found.append(
+                f"{name}: all pseudo-labels are about equally sure ({low:.2f} to {high:.2f}), so thresholds cannot "
+                "tell them apart. Train the first network longer, or set select.scale=quantile."
+            )
+    spread = summary.get("spread")
+    if isinstance(spread, (int, float)) and spread < ONE_PLACE:
+        found.append(
+            f"{name}: keypoints are predicted at nearly the same place in every image: the network has collapsed. "
+            "Lower train.lr, label more images, or check that the labels fit the images (placl data preview)."
+        )
+    return found
+
+
+def _of_search(name: str, rows: list[dict[str, Any]]) -> list[str]:
+    rewards = [row["reward"] for row in rows if row.get("reward") is not None]
+    if len(rewards) >= 4 and max(rewards) - min(rewards) < STEADY:
+        return [
+            f"{name}: rewards hardly vary ({min(rewards):.2f} to {max(rewards):.2f}), so the search learns nothing. "
+            "Use longer proxies (proxy.steps_per_epoch), more validation images, or reward.metric=pck_auc."
+        ]
+    return []
+
+
+def _of_selection(name: str, shares: list[Any]) -> list[str]:
+    numbers = [share for share in shares if isinstance(share, (int, float))]
+    if not numbers:
+        return []
+    if statistics.median(numbers) < FEW:
+        return [
+            f"{name}: hardly a pseudo-label was selected ({100 * statistics.mean(numbers):.1f} %): the round was "
+            "training on labels alone. Lower search.initial, or set select.scale=quantile."
+        ]
+    if min(numbers) > NEARLY_ALL:
+        return [
+            f"{name}: all pseudo-labels were selected throughout, wrong ones too. Raise search.initial, "
+            "or set select.scale=quantile."
+        ]
+    return []
+
+
+def _of_accuracy(stages: list[dict[str, Any]]) -> list[str]:
+    scored = [stage for stage in stages if not stage["yardstick"] and stage["val"] is not None]
+    if len(scored) < 2 or scored[-1]["val"] > scored[0]["val"] - WORSE:
+        return []
+    first, last = scored[0], scored[-1]
+    return [
+        f"{last['name']} is worse than {first['name']}, which knew labels alone ({last['val']:.1f} against "
+        f"{first['val']:.1f} on validation data): pseudo-labels do harm. Raise the thresholds "
+        "(search.initial) or label more."
+    ]

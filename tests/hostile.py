@@ -1,0 +1,3 @@
+"""Names that try to be markup."""
+
+HOSTILE = "<script>document.title='owned'</script>"

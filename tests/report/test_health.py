@@ -1,0 +1,59 @@
+"""Each way of going wrong has its sentence, and a healthy run has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placl.report.health import health
+
+
+def stage(name: str = "round_1", **told: Any) -> dict[str, Any]:
+    usual = {
+        "yardstick": False,
+        "val": 60.0,
+        "search": [{"reward": 50.0 + i} for i in range(6)],
+        "shares": [0.8, 0.5, 0.3],
+        "confidence": {"quantiles": np.linspace(0.1, 0.9, 201).tolist(), "spread": 0.2},
+    }
+    return {"name": name, **usual, **told}
+
+
+def complaints(*stages: dict[str, Any], searching: tuple[dict[str, Any], ...] = ()) -> list[str]:
+    return health({"stages": list(stages), "searching": list(searching)})
+
+
+def test_a_healthy_run() -> None:
+    assert complaints(stage("round_0", search=[], shares=None, confidence={}), stage()) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"shares": [0.0, 0.005, 0.3]}, "round_1: hardly a pseudo-label was selected (10.2 %)"),
+        ({"shares": [1.0, 1.0, 0.995]}, "round_1: all pseudo-labels were selected throughout"),
+        ({"confidence": {"quantiles": [0.03] * 201}}, "all pseudo-labels are about equally sure (0.03 to 0.03)"),
+        ({"confidence": {"spread": 0.004}}, "round_1: keypoints are predicted at nearly the same place"),
+        ({"search": [{"reward": 51.0}] * 6}, "round_1: rewards hardly vary (51.00 to 51.00)"),
+    ],
+)
+def test_what_is_wrong_and_what_to_try(told: dict[str, Any], expected: str) -> None:
+    (line,) = complaints(stage(**told))
+    assert expected in line
+    assert line.endswith(".")
+    assert any(word in line for word in ("Lower", "Raise", "Train", "Use", "set "))
+
+
+def test_pseudo_labels_that_do_harm() -> None:
+    (line,) = complaints(stage("round_0", val=60.0), stage("round_2", val=57.5))
+    assert line.startswith("round_2 is worse than round_0, which knew labels alone (57.5 against 60.0")
+    assert complaints(stage("round_0", val=60.0), stage("round_2", val=58.5)) == []
+    assert complaints(stage("round_0", val=60.0), stage("full", val=10.0, yardstick=True)) == []
+
+
+def test_a_search_that_is_still_going_on() -> None:
+    begun = {"name": "round_2", "search": [{"reward": 1.0}] * 4, "confidence": {}}
+    assert complaints(searching=(begun,))[0].startswith("round_2: rewards hardly vary")
+    assert complaints(searching=({**begun, "search": [{"reward": 1.0}] * 3},)) == []
