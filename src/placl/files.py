@@ -15,6 +15,10 @@ from typing import Any
 from placl.errors import MachineError
 
 LONGEST_NAME = 255  # bytes, on all common disks
+REFUSED = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR),
+    errno.ENAMETOOLONG,
+)
 
 
 @contextmanager
@@ -27,7 +31,7 @@ def disk_errors(path: Path) -> Iterator[None]:
             raise MachineError(
                 f"{path}: no space left on the disk. Free some and run the same command again."
             ) from None
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
+        if error.errno in REFUSED:
             raise MachineError(f"{path}: cannot be written ({error.strerror}).") from None
         raise
 

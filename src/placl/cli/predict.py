@@ -66,7 +66,9 @@ def predict(
 
     film = is_video(source)
     out, kind = settle(out, kind)
-    shown = (overlay or out.with_suffix(".mp4" if film else ".png")) if draw else None
+    # clip.csv of clip.mp4 is what people call it: the overlay must not take the clip's own name.
+    beside = out.with_name(f"{out.stem}_overlay.mp4") if film else out.with_suffix(".png")
+    shown = (overlay or beside) if draw else None
     check_outputs([source, *([boxes] if boxes else [])], out, shown)
     check_overlay(source, shown, film=film)
     if track and not film:

@@ -36,7 +36,7 @@ class Predictions:
     image_ids: tuple[int | str, ...]  # (N,) from the COCO file, else counted from 1; frames of a video from 0
     category_ids: tuple[int | str, ...]  # (N,)
     skeleton: Skeleton  # of K keypoints
-    skipped: tuple[str, ...] = ()  # unreadable images and missing frames, and why, a line each
+    skipped: tuple[str, ...] = ()  # unreadable images and why, missing frames, boxes on none; a line each
     clip: Clip | None = None  # of a video
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ Size = tuple[int, int]  # width and height of a frame
 
 class Places(Protocol):
     at_once: int  # frames whose places can be told together
+    last: int  # frame that a file has a box for; -1 without a file
 
     def of(self, number: int, size: Size) -> list[FrameBox]:
         """The boxes to look at in a frame, all of them given."""
@@ -34,18 +35,25 @@ class GivenPlaces:
 
     def __init__(self, boxes: Path | None) -> None:
         self._boxes = None if boxes is None else read_frame_boxes(boxes)
+        self.last = max(self._boxes or {}, default=-1)
 
     def of(self, number: int, size: Size) -> list[FrameBox]:
         if self._boxes is None:
             return [FrameBox(whole(size), number, 1)]
-        return [_filled(found, size) for found in self._boxes.get(number, ())]
+        return [
+            found if found.box is not None else FrameBox(whole(size), found.image_id, found.category_id)
+            for found in self._boxes.get(number, ())
+        ]
 
     def saw(self, keypoints: np.ndarray, confidence: np.ndarray, size: Size) -> None:
         pass
 
 
 class FollowedPlace:
-    """One animal. A frame that has a box in the file is looked at there; any other, where the animal was last."""
+    """One animal. A frame that has a box in the file is looked at there; any other, where the animal was last.
+
+    Frames are images by their number: ids of a file that has some of them would clash with the others' numbers.
+    """
 
     at_once = 1
 
@@ -54,21 +62,18 @@ class FollowedPlace:
         for number, found in self._boxes.items():
             if len(found) > 1:
                 raise InputError(f"{boxes}: frame {number} has {len(found)} boxes. --track follows one animal.")
+        self.last = max(self._boxes, default=-1)
         self._settings = settings
         self._track: Track | None = None
 
     def of(self, number: int, size: Size) -> list[FrameBox]:
-        place = FrameBox(self._track.box if self._track else whole(size), number, 1)
         if number in self._boxes:
-            place = _filled(self._boxes[number][0], size)
-        if self._track is None or number in self._boxes:
-            self._track = Track(np.asarray(place.box))
-        return [place]
+            box = self._boxes[number][0].box
+            self._track = Track(whole(size) if box is None else box)
+        elif self._track is None:
+            self._track = Track(whole(size))
+        return [FrameBox(self._track.box, number, 1)]
 
     def saw(self, keypoints: np.ndarray, confidence: np.ndarray, size: Size) -> None:
         assert self._track is not None
         self._track = follow(self._track, keypoints[0], confidence[0], size, self._settings)
-
-
-def _filled(found: FrameBox, size: Size) -> FrameBox:
-    return found if found.box is not None else FrameBox(whole(size), found.image_id, found.category_id)

@@ -25,7 +25,7 @@ BYTES_AT_ONCE = 128 * 2**20  # of frames that go through the network together, a
 
 
 @dataclass(frozen=True)
-class Found:
+class Seen:
     """The n instances in some frames."""
 
     frames: np.ndarray  # (n,) int64
@@ -53,7 +53,7 @@ def predict_video(
         raise InputError(f"{video}: does not exist. Pass a video, a folder of images or an image.")
     places: Places = GivenPlaces(boxes) if tracking is None else FollowedPlace(boxes, tracking)
     head = video_head(video)
-    parts: list[Found] = []
+    parts: list[Seen] = []
     length, lost, size = 0, 0, (0, 0)
     with ExitStack() as stack:
         show = stack.enter_context(overlay_video(overlay, head.fps, model.skeleton, threshold)) if overlay else None
@@ -91,7 +91,7 @@ def predict_video(
         image_ids=tuple(place.image_id for place in looked_at),
         category_ids=tuple(place.category_id for place in looked_at),
         skeleton=model.skeleton,
-        skipped=tuple(_missing(video, head, length, lost)),
+        skipped=tuple(_notes(video, head, length, lost, boxes, places.last)),
         clip=Clip(video, frames, length, head.promised, head.fps, size),
     )
 
@@ -114,7 +114,7 @@ def size_of(image: np.ndarray) -> Size:
     return image.shape[1], image.shape[0]
 
 
-def look(model: Model, images: list[np.ndarray | None], start: int, places: Places) -> Found:
+def look(model: Model, images: list[np.ndarray | None], start: int, places: Places) -> Seen:
     """Ask the network about all places in the frames from number ``start`` on, together."""
     looked_at: list[tuple[int, FrameBox]] = []
     for number, image in enumerate(images, start=start):
@@ -122,7 +122,7 @@ def look(model: Model, images: list[np.ndarray | None], start: int, places: Plac
             looked_at += [(number, place) for place in places.of(number, size_of(image))]
     k = len(model.skeleton)
     if not looked_at:
-        return Found(np.zeros(0, np.int64), np.zeros((0, k, 2)), np.zeros((0, k), np.float32), np.zeros((0, 4)), [])
+        return Seen(np.zeros(0, np.int64), np.zeros((0, k, 2)), np.zeros((0, k), np.float32), np.zeros((0, 4)), [])
     numbers = np.array([number for number, _ in looked_at], np.int64)
     boxes = np.array([place.box for _, place in looked_at], np.float64)
     used = np.unique(numbers)
@@ -142,10 +142,10 @@ def look(model: Model, images: list[np.ndarray | None], start: int, places: Plac
 
     reading = read_out(model, instances, pixels=pixels)
     keypoints = reading.pool.in_image(reading.labels.keypoints)
-    return Found(numbers, keypoints, reading.labels.confidence, boxes, [place for _, place in looked_at])
+    return Seen(numbers, keypoints, reading.labels.confidence, boxes, [place for _, place in looked_at])
 
 
-def _missing(video: Path, head: VideoHead, length: int, lost: int) -> Iterator[str]:
+def _notes(video: Path, head: VideoHead, length: int, lost: int, boxes: Path | None, last: int) -> Iterator[str]:
     if length < head.promised:
         yield (
             f"{video.name}: its header promises {head.promised} frames, {length} came. "
@@ -153,3 +153,8 @@ def _missing(video: Path, head: VideoHead, length: int, lost: int) -> Iterator[s
         )
     if lost:
         yield f"{video.name}: {lost} of its {length} frames cannot be decoded; nothing is predicted in them."
+    if boxes is not None and last >= length:
+        yield (
+            f"{boxes.name}: its boxes go up to frame {last}, but {video.name} ends with frame {length - 1}; "
+            "those beyond are left out."
+        )
