@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from placl.errors import MachineError
-from placl.files import link_or_copy, write_atomic, write_csv
+from placl.files import link_or_copy, replacing, write_atomic, write_csv, write_pieces
 
 
 def test_text_and_bytes_are_written_and_replaced(tmp_path: Path) -> None:
@@ -21,6 +21,27 @@ def test_text_and_bytes_are_written_and_replaced(tmp_path: Path) -> None:
     write_atomic(file, b"\x00\x01")
     assert file.read_bytes() == b"\x00\x01"
     assert os.listdir(file.parent) == ["note.txt"]
+
+
+def test_pieces_become_one_file(tmp_path: Path) -> None:
+    write_pieces(tmp_path / "note.txt", (piece for piece in ("é", b"n", "")))
+    assert (tmp_path / "note.txt").read_text(encoding="utf-8") == "én"
+
+
+def test_another_library_writes_beside_the_place(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "clip.mp4"
+    with replacing(file, ".mp4") as part:
+        assert (part.parent, part.suffix) == (file.parent, ".mp4")
+        part.write_text("new")
+        assert not file.exists()
+    assert file.read_text() == "new"
+    assert os.listdir(file.parent) == ["clip.mp4"]
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127])
+def test_names_as_long_as_the_disk_allows(tmp_path: Path, name: str) -> None:
+    write_atomic(tmp_path / name, "text")
+    assert os.listdir(tmp_path) == [name]
 
 
 @pytest.mark.parametrize("broken", ["fsync", "replace"])
@@ -47,6 +68,7 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(
         (errno.EDQUOT, r"note\.txt: no space left on the disk"),
         (errno.EROFS, r"note\.txt: cannot be written \(Read-only file system\)\."),
         (errno.EACCES, r"note\.txt: cannot be written \(Permission denied\)\."),
+        (errno.ENAMETOOLONG, r"note\.txt: cannot be written \(File name too long\)\."),
     ],
 )
 def test_a_full_or_closed_disk_is_the_machines_fault(

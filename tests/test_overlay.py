@@ -8,8 +8,8 @@ import pytest
 
 from dots import DOTS, dot_picture
 from placl.data.skeleton import Skeleton
+from placl.outputs.predictions import Predictions
 from placl.overlay import LEFT, MIDDLE, PAPER, RIGHT, contact_sheet, draw, keypoint_colours, save_overlay
-from placl.prediction import Predictions
 
 BLACK = np.zeros((60, 80, 3), np.uint8)
 POINTS = np.array([[[10.0, 20.0], [40.0, 30.0], [70.0, 20.0]]])
@@ -30,6 +30,7 @@ def predictions(folder: Path, names: list[str], same_image: bool = False) -> Pre
         names=tuple(names),
         image_ids=tuple(range(n)),
         category_ids=(1,) * n,
+        skeleton=DOTS,
     )
 
 

@@ -7,12 +7,18 @@ import errno
 import io
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from placl.errors import MachineError
+
+LONGEST_NAME = 255  # bytes, on all common disks
+REFUSED = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR),
+    errno.ENAMETOOLONG,
+)
 
 
 @contextmanager
@@ -25,24 +31,43 @@ def disk_errors(path: Path) -> Iterator[None]:
             raise MachineError(
                 f"{path}: no space left on the disk. Free some and run the same command again."
             ) from None
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
+        if error.errno in REFUSED:
             raise MachineError(f"{path}: cannot be written ({error.strerror}).") from None
         raise
 
 
 def write_atomic(path: Path, content: bytes | str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    write_pieces(path, [content])
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes | str]) -> None:
+    """As :func:`write_atomic`, of a content that need not be in memory as a whole."""
+    with disk_errors(path), replacing(path) as part, open(part, "wb") as file:
+        for piece in pieces:
+            file.write(piece.encode() if isinstance(piece, str) else piece)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def replacing(path: Path, suffix: str = "") -> Iterator[Path]:
+    """A name beside ``path`` to write under; what is there in the end becomes ``path``, unless something fails.
+
+    ``suffix`` is for libraries that tell the format by it.
+    """
+    end = f".{os.getpid()}.part{suffix}"
+    name = path.name
+    while len(os.fsencode(f".{name}{end}")) > LONGEST_NAME:
+        name = name[:-1]
+    part = path.with_name(f".{name}{end}")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(temporary, "wb") as file:
-                file.write(content.encode() if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    try:
+        yield part
+        with disk_errors(path):
+            os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def link_or_copy(file: Path, target: Path) -> None:

@@ -20,7 +20,7 @@ from placl.models.weights import read_state, weights_sha256
 from placl.models.zoo import KeypointNet
 
 if TYPE_CHECKING:
-    from placl.prediction import Predictions
+    from placl.outputs.predictions import Predictions
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.yaml"
 

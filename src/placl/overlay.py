@@ -22,7 +22,7 @@ from placl.errors import InputError
 from placl.files import write_atomic
 
 if TYPE_CHECKING:  # drawing needs no network: whoever only looks at data does not wait for torch
-    from placl.prediction import Predictions
+    from placl.outputs.predictions import Predictions
 
 Colour = tuple[int, int, int]  # RGB
 

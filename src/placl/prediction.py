@@ -1,4 +1,4 @@
-"""Predictions of a trained model on images, folders and COCO boxes. Nothing is cached: images are read as they come."""
+"""Predictions of a trained model on images, folders, COCO boxes and videos. Nothing is cached."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
 from placl.data.crops import Pixels, crop_maps, crop_size, cut_out, make_pool, whole_where_nan
 from placl.data.formats.coco import read_boxes
 from placl.data.formats.folder import read_folder
+from placl.data.formats.frames import VIDEOS
 from placl.data.images import UnreadableImageError, decode_shrunk
 from placl.data.instances import Instances, plain_instances
 from placl.data.pool import Pool, concatenate
 from placl.errors import InputError
-from placl.files import write_atomic
 from placl.learn.label import label
 from placl.learn.pseudo_labels import PseudoLabels
 from placl.model import Model
+from placl.outputs.predictions import Predictions
+from placl.video.tracking import Tracking
 
 IMAGES_AT_ONCE = 64  # whose crops are in memory together
 
@@ -39,60 +41,38 @@ class Reading:
     unreadable: dict[Path, str]  # image -> reason
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """N instances in image pixels."""
-
-    keypoints: np.ndarray  # (N, K, 2) float64
-    confidence: np.ndarray  # (N, K) float32
-    boxes: np.ndarray  # (N, 4) float64 xywh
-    files: tuple[Path, ...]  # (N,) the image of each
-    names: tuple[str, ...]  # (N,) its file name as the source has it
-    image_ids: tuple[int | str, ...]  # (N,) from the COCO file, else counted from 1
-    category_ids: tuple[int | str, ...]  # (N,)
-    skipped: tuple[str, ...] = ()  # unreadable images and why, a line each
-
-    def __len__(self) -> int:
-        return len(self.keypoints)
-
-    @property
-    def scores(self) -> np.ndarray:
-        """(N,) mean confidence of the keypoints."""
-        return np.asarray(self.confidence.mean(axis=1))
-
-    def to_coco(self) -> list[dict[str, Any]]:
-        """COCO keypoint results, as pycocotools' ``loadRes`` takes them; ``file_name`` is an extra."""
-        points = np.concatenate([np.round(self.keypoints, 3), np.round(self.confidence, 4)[..., None]], axis=2)
-        return [
-            {
-                "image_id": self.image_ids[i],
-                "category_id": self.category_ids[i],
-                "keypoints": [round(float(value), 4) for value in points[i].ravel()],
-                "score": round(float(self.scores[i]), 4),
-                "bbox": [round(float(value), 3) for value in self.boxes[i]],
-                "file_name": self.names[i],
-            }
-            for i in range(len(self))
-        ]
-
-    def save(self, path: Path) -> None:
-        write_atomic(path, json.dumps(self.to_coco()) + "\n")
-
-
 def predict(
     model: Model | Path | str,
     source: Path | str | Sequence[np.ndarray | Path | str],
     boxes: Path | str | None = None,
     *,
     images: Path | str | None = None,
+    track: Tracking | bool | None = None,
+    overlay: Path | str | None = None,
+    threshold: float = 0.0,
     on_progress: OnProgress | None = None,
 ) -> Predictions:
-    """Predict an image, a folder, the boxes of a COCO file (labels are not looked at), or a list of images.
+    """Predict an image, a folder, the boxes of a COCO file (labels are not looked at), a video, or a list of images.
 
-    ``boxes`` is a COCO file with boxes for the images of a folder; without it, an object fills each image.
-    ``images`` is the folder of a COCO source's images (default: its own).
+    ``boxes`` is a COCO file with boxes for the images of a folder or the frames of a video; without it, an object fills
+    each image. ``images`` is the folder of a COCO source's images (default: its own). In a video, ``track`` follows one
+    animal, and ``overlay`` is a video to write, with the keypoints drawn in that reach the ``threshold``.
     """
     model = model if isinstance(model, Model) else Model.from_dir(model)
+    if is_video(source):
+        from placl.video.prediction import predict_video  # which asks the network through this module
+
+        return predict_video(
+            model,
+            Path(source),
+            Path(boxes) if boxes else None,
+            tracking=Tracking() if track is True else track or None,
+            overlay=Path(overlay) if overlay else None,
+            threshold=threshold,
+            on_progress=on_progress,
+        )
+    if track or overlay:
+        raise InputError("track and overlay are for videos. Leave them out; placl.overlay draws on images.")
     if not isinstance(source, (str, Path)):
         return predict_list(model, source, on_progress)
     source = Path(source)
@@ -104,6 +84,11 @@ def predict(
     instances = read_folder(source, Path(boxes) if boxes else None)
     ids = _coco_ids(Path(boxes)) if boxes else _counted_ids(instances)
     return _predict_files(model, instances, ids, on_progress)
+
+
+def is_video(source: object) -> TypeGuard[Path | str]:
+    """Whether a source is called as videos are, and is no folder."""
+    return isinstance(source, (str, Path)) and str(source).lower().endswith(VIDEOS) and not Path(source).is_dir()
 
 
 def predict_list(
@@ -169,6 +154,7 @@ def _predict_files(
         names=tuple(name for _, _, name in identities),
         image_ids=tuple(image for image, _, _ in identities),
         category_ids=tuple(category for _, category, _ in identities),
+        skeleton=model.skeleton,
         skipped=tuple(f"{file}: {reason}" for file, reason in reading.unreadable.items()),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-Level = Literal["run", "round", "step", "candidate", "epoch", "label", "images"]
+Level = Literal["run", "round", "step", "candidate", "epoch", "label", "images", "frames"]
 
 
 class Watch(Protocol):

@@ -18,7 +18,7 @@ INSIDE: dict[Level, tuple[Level, ...]] = {
     "step": ("candidate", "epoch"),
     "epoch": ("label", "images"),
 }
-GONE_WHEN_DONE = ("round", "label", "images")
+GONE_WHEN_DONE = ("round", "label", "images", "frames")
 
 
 @dataclass

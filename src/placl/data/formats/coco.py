@@ -91,7 +91,7 @@ def read_boxes(path: Path, images: Path) -> Instances:
     records, annotations, _ = read_records(path, with_categories=False)
     given = [a.get("bbox") is not None and a.get("bbox_drawn") is not True for a in annotations]
     boxes = np.full((len(annotations), 4), np.nan)
-    boxes[given] = _given_boxes(path, [a for a, known in zip(annotations, given, strict=True) if known])
+    boxes[given] = given_boxes(path, [a for a, known in zip(annotations, given, strict=True) if known])
     files, index = image_files(path, images, records, annotations, required=set())
     area = np.where(given, _areas(path, annotations, boxes), np.nan).astype(np.float32)
     everyone = plain_instances(files, _ids(path, records, annotations), index, boxes, area)
@@ -189,7 +189,7 @@ def _boxes(path: Path, annotations: list[Record], points: np.ndarray, visibility
     """(N, 4) float64 xywh; that of the labelled keypoints where an annotation has none."""
     boxes = np.empty((len(annotations), 4))
     rows = [i for i, annotation in enumerate(annotations) if annotation.get("bbox") is not None]
-    boxes[rows] = _given_boxes(path, [annotations[i] for i in rows])
+    boxes[rows] = given_boxes(path, [annotations[i] for i in rows])
     for i in sorted(set(range(len(annotations))) - set(rows)):
         labelled = np.unique(points[i][visibility[i] > UNLABELLED].astype(np.float64), axis=0)
         if len(labelled) < 2:
@@ -198,7 +198,7 @@ def _boxes(path: Path, annotations: list[Record], points: np.ndarray, visibility
     return boxes
 
 
-def _given_boxes(path: Path, annotations: list[Record]) -> np.ndarray:
+def given_boxes(path: Path, annotations: list[Record]) -> np.ndarray:
     """(N, 4) float64 xywh of annotations that have a box."""
     lists = [annotation["bbox"] for annotation in annotations]
     table = checked_table(path, annotations, "bbox", lists, 4, lambda _: ': "bbox" is not a list of 4 numbers.')

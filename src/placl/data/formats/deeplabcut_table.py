@@ -176,10 +176,15 @@ def number_in(path: Path, line: int, name: str, cell: str) -> float:
 
 
 def table_text(
-    names: Sequence[str], individuals: tuple[str, ...], bodyparts: tuple[str, ...], points: np.ndarray, scorer: str
+    names: Sequence[str],
+    individuals: tuple[str, ...],
+    bodyparts: tuple[str, ...],
+    points: np.ndarray,
+    scorer: str,
+    coords: tuple[str, ...] = ("x", "y"),
 ) -> str:
-    """The csv of (R, I, K, 2) points; individuals ("",) give the 3 header rows of a single-animal table."""
-    columns = [(i, part, axis) for i in individuals for part in bodyparts for axis in "xy"]
+    """The csv of (R, I, K, C) points; individuals ("",) give the 3 header rows of a single-animal table."""
+    columns = [(i, part, axis) for i in individuals for part in bodyparts for axis in coords]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["scorer"] + [scorer] * len(columns))

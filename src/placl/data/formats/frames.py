@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -20,6 +21,14 @@ from placl.files import disk_errors
 
 VIDEOS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg")
 PNG_END = b"IEND\xaeB`\x82"  # of a file that nothing is missing from
+
+
+@dataclass(frozen=True)
+class VideoHead:
+    """What a video's header says; it may be anything."""
+
+    promised: int  # number of frames; 0 if it does not tell
+    fps: float  # 0 if it does not tell
 
 
 def frames_root(options: Options) -> Path:
@@ -100,17 +109,22 @@ def decoded(video: Path, wanted: Container[int] | None = None) -> Iterator[np.nd
 
 def promised_length(video: Path) -> int:
     """The number of frames as the header has it; it may be anything."""
+    return video_head(video).promised
+
+
+def video_head(video: Path) -> VideoHead:
     capture = open_video(video)
-    promised = capture.get(cv2.CAP_PROP_FRAME_COUNT)
+    promised, fps = capture.get(cv2.CAP_PROP_FRAME_COUNT), capture.get(cv2.CAP_PROP_FPS)
     capture.release()
-    return int(promised) if 0 < promised < 2**40 else 0
+    return VideoHead(int(promised) if 0 < promised < 2**40 else 0, fps if 0 < fps < 2**40 else 0.0)
 
 
 def open_video(video: Path) -> cv2.VideoCapture:
     # What is wrong is said once, by us. FFmpeg alone: other backends take clip%03d.mp4 for a series of images.
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
-    capture = cv2.VideoCapture(str(video), cv2.CAP_FFMPEG)
+    # And the full path: in 12:30.mp4, it would take 12 for a protocol.
+    capture = cv2.VideoCapture(os.path.abspath(video), cv2.CAP_FFMPEG)
     if not capture.isOpened():
         capture.release()
         raise InputError(f"{video}: is not a video that can be opened. It may be empty, cut off or of another format.")

@@ -22,7 +22,7 @@ from placl.data.instances import Instances
 from placl.data.pool import OCCLUDED, UNLABELLED, VISIBLE
 from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
-from placl.files import disk_errors
+from placl.files import disk_errors, replacing
 
 TRACK = re.compile(r"#\d+:(.+)$", re.DOTALL)  # the end of an id that names a track, as in fly_000012.png#2:female
 
@@ -152,12 +152,8 @@ def write_sleap(instances: Instances, path: Path) -> list[Path]:
     file = path if path.suffix.lower() == ".slp" else path / "labels.slp"
     if instances.skeleton is None:
         raise InputError(f"{file}: a SLEAP file needs a skeleton, and plain images have none.")
-    skeleton = sleap_io.Skeleton(
-        nodes=list(instances.skeleton.keypoints),
-        edges=[tuple(edge) for edge in instances.skeleton.edges],
-        symmetries=[tuple(pair) for pair in instances.skeleton.flip_pairs],
-    )
-    places = _videos(instances.images)
+    skeleton = sleap_skeleton(instances.skeleton)
+    places = image_sequences(instances.images)
     tracks: dict[str, Any] = {}
     labelled = instances.labelled
     frames = []
@@ -168,18 +164,30 @@ def write_sleap(instances: Instances, path: Path) -> list[Path]:
         frames.append(sleap_io.LabeledFrame(video=video, frame_idx=number, instances=chosen))
     videos = list({id(video): video for video, _ in places}.values())
     labels = sleap_io.Labels(frames, videos=videos, skeletons=[skeleton], tracks=list(tracks.values()))
-    temporary = file.with_name(f".{file.stem}.{os.getpid()}.part.slp")
-    with disk_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            sleap_io.save_slp(labels, str(temporary), embed=False, verbose=False)
-            os.replace(temporary, file)
-        finally:
-            temporary.unlink(missing_ok=True)
+    save_labels(labels, file)
     return [file]
 
 
-def _videos(images: tuple[Path, ...]) -> list[tuple[Any, int]]:
+def sleap_skeleton(skeleton: Skeleton) -> Any:
+    """sleap-io's own of the same keypoints."""
+    import sleap_io
+
+    return sleap_io.Skeleton(
+        nodes=list(skeleton.keypoints),
+        edges=[tuple(edge) for edge in skeleton.edges],
+        symmetries=[tuple(pair) for pair in skeleton.flip_pairs],
+    )
+
+
+def save_labels(labels: Any, file: Path) -> None:
+    """Write sleap-io's labels, whole or not at all."""
+    import sleap_io
+
+    with disk_errors(file), replacing(file, ".slp") as part:
+        sleap_io.save_slp(labels, str(part), embed=False, verbose=False)
+
+
+def image_sequences(images: tuple[Path, ...]) -> list[tuple[Any, int]]:
     """The image sequence and the number in it of each image. A sequence is of one folder and size, as SLEAP wants."""
     import sleap_io
 
