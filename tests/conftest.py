@@ -26,6 +26,8 @@ from placl.rounds import stage_configs
 from placl.run.folder import RunFolder
 from placl.watch import Silent, Watch
 
+pytest_plugins = ["browsing"]
+
 MakeConfig = Callable[..., Config]
 MakeLab = Callable[..., Lab]
 

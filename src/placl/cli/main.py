@@ -23,6 +23,7 @@ from placl.cli.predict import predict
 from placl.cli.report import report
 from placl.cli.study import study
 from placl.cli.train import train
+from placl.cli.ui import ui
 from placl.errors import PlaclError
 from placl.version import VERSION
 
@@ -36,7 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     help="Keypoint models from a few labelled and many unlabelled images.",
 )
-for command in (demo, train, plan, report, predict, evaluate, study):
+for command in (demo, train, plan, report, ui, predict, evaluate, study):
     app.command()(command)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
