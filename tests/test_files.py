@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from placl.errors import MachineError
-from placl.files import link_or_copy, replacing, write_atomic, write_csv, write_pieces
+from placl.files import link_or_copy, plain, replacing, write_atomic, write_csv, write_pieces
 
 
 def test_text_and_bytes_are_written_and_replaced(tmp_path: Path) -> None:
@@ -122,3 +122,7 @@ def test_another_name_or_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         assert target.read_text() == "new"
         assert target.samefile(file) == links
     assert os.listdir(target.parent) == ["b.txt"]
+
+
+def test_plain_values() -> None:
+    assert plain({1: float("inf"), "a": (1, None, Path("x"))}) == {"1": None, "a": [1, None, "x"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import io
+import math
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -92,3 +93,14 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
     writer.writeheader()
     writer.writerows(rows)
     write_atomic(path, text.getvalue())
+
+
+def plain(value: Any) -> Any:
+    """Values that JSON knows: no NaN, no paths, no dates."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -9,12 +9,12 @@ import pytest
 from PIL import Image
 
 from pictures import picture, save
-from placl.cli.output import plain
 from placl.data import inspect as inspecting
 from placl.data.formats.folder import read_folder
 from placl.data.inspect import Info, KeypointCount, Range, inspect, lines
 from placl.data.instances import Instances
 from placl.data.skeleton import Skeleton
+from placl.files import plain
 
 SKELETON = Skeleton(("left_eye", "right_eye", "tail"), edges=((0, 2),), flip_pairs=((0, 1),))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from placl.errors import InputError
-from placl.report.collecting import collect, plain
+from placl.report.collecting import collect
 
 
 def test_stages_with_all_that_is_known_of_them(finished: Path, told: dict[str, Any]) -> None:
@@ -100,7 +100,3 @@ def test_what_is_no_run(tmp_path: Path) -> None:
         collect(tmp_path / "nowhere")
     with pytest.raises(InputError, match="is not a run folder"):
         collect(tmp_path)
-
-
-def test_plain_values() -> None:
-    assert plain({1: float("inf"), "a": (1, None, Path("x"))}) == {"1": None, "a": [1, None, "x"]}

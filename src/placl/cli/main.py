@@ -22,6 +22,7 @@ from placl.cli.plan import plan
 from placl.cli.predict import predict
 from placl.cli.report import report
 from placl.cli.study import study
+from placl.cli.suggest import suggest
 from placl.cli.train import train
 from placl.cli.ui import ui
 from placl.errors import PlaclError
@@ -37,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     help="Keypoint models from a few labelled and many unlabelled images.",
 )
-for command in (demo, train, plan, report, ui, predict, evaluate, study):
+for command in (demo, train, plan, report, ui, predict, evaluate, suggest, study):
     app.command()(command)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")

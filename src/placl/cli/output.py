@@ -5,25 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
+
+from placl.files import plain
 
 
 def print_json(content: dict[str, Any]) -> None:
     print(json.dumps(plain(content), indent=2, ensure_ascii=False))
-
-
-def plain(value: Any) -> Any:
-    """Paths become text, and numbers that JSON does not know become null."""
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:

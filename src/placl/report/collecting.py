@@ -14,6 +14,7 @@ import numpy as np
 import yaml
 
 from placl.errors import InputError
+from placl.files import plain
 from placl.report.health import health
 
 YARDSTICKS = ("few", "full")
@@ -55,17 +56,6 @@ def collect(run: Path) -> dict[str, Any]:
     }
     found: dict[str, Any] = plain(told | {"health": health(told)})
     return found
-
-
-def plain(value: Any) -> Any:
-    """Values that JSON knows: no NaN, no dates."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 def _stage(run: Path, row: dict[str, str]) -> dict[str, Any]:

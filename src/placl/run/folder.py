@@ -21,11 +21,11 @@ from placl.config import Config
 from placl.data.pool import Pool
 from placl.data.splits import Split
 from placl.errors import InputError
-from placl.files import disk_errors, write_atomic, write_csv
+from placl.files import disk_errors, plain, write_atomic, write_csv
 from placl.learn.pseudo_labels import PseudoLabels, label_schema, label_table
 from placl.models.weights import read_state, save_weights, weights_sha256
 from placl.models.zoo import KeypointNet
-from placl.report.collecting import collect, plain
+from placl.report.collecting import collect
 from placl.report.page import page
 from placl.run.journal import Journal
 from placl.version import VERSION

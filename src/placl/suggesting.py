@@ -1,0 +1,111 @@
+"""What to label next: instances that the networks of a run are unsure of and disagree about, and that differ.
+
+No label is looked at that the run has not been given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from placl.api import draw_roles
+from placl.data.load import Dataset, load_dataset
+from placl.data.pool import Pool
+from placl.data.splits import make_problem
+from placl.errors import InputError
+from placl.execute.executor import available_cores
+from placl.learn.device import pick_device
+from placl.learn.label import label
+from placl.learn.network import network_with
+from placl.learn.pseudo_labels import PseudoLabels
+from placl.methods.method import method_of
+from placl.models.weights import read_state
+from placl.run.folder import read_config, read_split
+
+SHORTLIST = 5  # times as many as are wanted, of which those that differ most are taken
+THUMBNAIL = 8  # pixels a side: enough to tell pictures apart, too few to tell animals apart
+
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """An instance, most useful first."""
+
+    id: str  # as the run's split.json has it: file name, '#', annotation
+    score: float  # in [0, 1]: the mean of its ranks in doubt and disagreement
+    confidence: float  # mean over keypoints, of the last network
+    disagreement: float  # mean distance between what the last two networks say, in fields of view
+
+
+def suggest(
+    run: Path, count: int, dataset: Dataset | None = None, on_progress: OnProgress | None = None
+) -> list[Suggestion]:
+    """The ``count`` unlabelled instances of a run whose labels should help most."""
+    config = read_config(run)
+    configs = method_of(config).stages(config)
+    there = [name for name in configs if (run / name / "model.safetensors").is_file()]
+    if not there:
+        raise InputError(f"{run}: has no finished network yet. Run the training's command to carry on.")
+    if dataset is None:
+        dataset = load_dataset(config.data, config.view, workers=config.execute.workers or available_cores())
+    split = read_split(run) or draw_roles(dataset, config)
+    pool = make_problem(dataset.pool, split, needs_val=False).unlabelled
+    if not len(pool):
+        raise InputError(f"{run}: has no unlabelled instances to choose from. Add images with --unlabeled.")
+    opinions: list[PseudoLabels] = []
+    for number, name in enumerate(there[-2:]):
+        weights = read_state(run / name / "model.safetensors")
+        net = network_with(configs[name], len(pool.skeleton), weights, pick_device(config.execute.device))
+        done = number * len(pool)
+
+        def progress(some: int, _: int, before: int = done) -> None:
+            if on_progress:
+                on_progress(before + some, len(there[-2:]) * len(pool))
+
+        opinions.append(label(net, pool, configs[name], on_progress=progress))
+    last, before = opinions[-1], opinions[0]
+    confidence = last.confidence.mean(axis=1)
+    disagreement = np.linalg.norm(last.keypoints - before.keypoints, axis=2).mean(axis=1) / pool.view
+    score = (ranks(-confidence) + ranks(disagreement)) / 2 if len(opinions) > 1 else ranks(-confidence)
+    chosen = choose(score, thumbnails(pool), min(count, len(pool)))
+    return [
+        Suggestion(pool.ids[i], float(score[i]), float(confidence[i]), float(disagreement[i])) for i in chosen.tolist()
+    ]
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """(N,) places in [0, 1], the largest last; equal values share one."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return np.asarray((ends - (counts + 1) / 2)[inverse.reshape(-1)] / max(1, len(values) - 1))
+
+
+def choose(score: np.ndarray, features: np.ndarray, count: int) -> np.ndarray:
+    """``count`` of the best-scored, each as unlike those before it as there is one; then in the order of their scores.
+
+    Ten frames of one moment would teach what one of them does.
+    """
+    best = np.argsort(-score, kind="stable")[: SHORTLIST * count]
+    points = features[best].astype(np.float64)
+    taken = [0]
+    distance = np.linalg.norm(points - points[0], axis=1)
+    while len(taken) < min(count, len(best)):
+        distance[taken] = -1
+        taken.append(int(np.argmax(distance)))
+        distance = np.minimum(distance, np.linalg.norm(points - points[taken[-1]], axis=1))
+    chosen = best[np.array(taken)]
+    return np.asarray(chosen[np.argsort(-score[chosen], kind="stable")])
+
+
+def thumbnails(pool: Pool) -> np.ndarray:
+    """(N, 3 * THUMBNAIL^2) float32: each crop, very small."""
+    small = np.zeros((len(pool), 3 * THUMBNAIL**2), np.float32)
+    for i in range(len(pool)):
+        crop = pool.images(np.array([i]))[0]
+        small[i] = cv2.resize(crop, (THUMBNAIL, THUMBNAIL), interpolation=cv2.INTER_AREA).ravel()
+    return small
