@@ -32,7 +32,7 @@ def test_version(placl: Callable) -> None:
 def test_help_names_the_commands(placl: Callable, arguments: tuple[str, ...]) -> None:
     ended = placl(*arguments)
     assert ended.code == 0
-    for command in ("demo", "train", "plan", "predict", "evaluate", "data", "bench"):
+    for command in ("demo", "train", "plan", "predict", "evaluate", "export", "data", "bench"):
         assert f"\n  {command} " in ended.out
 
 
@@ -40,7 +40,7 @@ def test_help_imports_nothing_heavy() -> None:
     code = f"""
 import sys
 from placl.cli.main import main
-for command in ([], ["demo"], ["train"], ["plan"], ["predict"], ["evaluate"], ["bench"]):
+for command in ([], ["demo"], ["train"], ["plan"], ["predict"], ["evaluate"], ["export"], ["bench"]):
     assert main([*command, "--help"]) == 0
 print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
 """

@@ -38,7 +38,8 @@ def export(
     Normalisation and decoding are in the graph, the number of images is free. The files are compared with PyTorch on
     up to 100 images before they are written; beside them lie export.json and a model card, README.md.
     """
-    formats: list[Format] = ["onnx"] * onnx + ["torch"] * torch if onnx or torch else ["onnx", "torch"]
+    wanted: dict[Format, bool] = {"onnx": onnx, "torch": torch}
+    formats = [name for name, asked in wanted.items() if asked or onnx == torch]
     with open_watch(quiet) as watch:
         from placl.exporting.export import export as run_export
 
@@ -55,9 +56,9 @@ def export(
 
 
 def _line(name: str, found: Agreement) -> str:
-    hanging = f"; {found.undecided} keypoints hang on rounding and are left out" if found.undecided else ""
+    hanging = f"; {found.undecided:,} of {found.keypoints:,} keypoints hang on rounding" if found.undecided else ""
     return (
-        f"{name} and PyTorch on {found.images} {found.source}: keypoints differ by at most {found.keypoints:.1e} px, "
+        f"{name} and PyTorch on {found.images} {found.source}: keypoints differ by at most {found.pixels:.1e} px, "
         f"confidence by {found.confidence:.1e}{hanging}"
     )
 

@@ -21,7 +21,7 @@ from placl.run.folder import read_config
 TOLERANCE = 1e-4  # pixels, and confidence
 IMAGES = 100
 AT_ONCE = 32
-GREY_LEVELS = 1e-3  # what a pixel is changed by to find keypoints that hang on a hair: float noise, seen from outside
+GREY_LEVELS = 1e-3  # what pixels are changed by, at most, to find keypoints that hang on rounding
 TRIES = 8
 
 Read = Callable[[np.ndarray], Answer]
@@ -33,18 +33,17 @@ class Agreement:
 
     images: int
     source: str  # what the images are
-    keypoints: float  # largest difference of a coordinate, in crop pixels
+    keypoints: int  # compared
+    pixels: float  # largest difference of a coordinate, in crop pixels
     confidence: float  # largest difference
-    undecided: (
-        int  # keypoints left out of both: where PyTorch itself moves as far on images that nobody could tell apart
-    )
+    undecided: int  # of the keypoints, not in the differences: PyTorch itself moves as far on the same images, nearly
 
 
 def compare(reference: Read, other: Read, images: np.ndarray, source: str, name: str) -> Agreement:
     """Hold ``other`` against ``reference`` on (N, 3, S, S) images; above the tolerance, an error.
 
     An argmax between two equal peaks, or a Taylor step on a flat one, has no answer to four digits: rounding decides.
-    Such a keypoint is known by PyTorch's own answers on the same images, changed by less than float can show in bytes.
+    Such a keypoint is known by the reference's own answers on the same images with a thousandth of a grey level added.
     """
     apart, surer = _differences(_all(reference, images), _all(other, images))
     off = np.maximum(apart, surer) > TOLERANCE  # (N, K)
@@ -60,7 +59,7 @@ def compare(reference: Read, other: Read, images: np.ndarray, source: str, name:
             f"{name}: does not agree with PyTorch: keypoints differ by up to {worst[0]:.2g} px, confidence by up to "
             f"{worst[1]:.2g}. Nothing was written. Try other versions of torch and onnxruntime."
         )
-    return Agreement(len(images), source, *worst, int(undecided.sum()))
+    return Agreement(len(images), source, off.size, *worst, int(undecided.sum()))
 
 
 def _all(read: Read, images: np.ndarray) -> Answer:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import torch
 
 from placl.errors import InputError
-from placl.exporting.agreement import Agreement, compare, pictures
+from placl.exporting.agreement import Agreement, Read, compare, pictures
 from placl.exporting.card import card
 from placl.exporting.facts import read_facts, run_of
 from placl.exporting.programs import INPUT, OPSET, OnnxReader, TorchReader, exported, need_onnx, onnx_bytes, torch_bytes
@@ -76,7 +77,7 @@ def export(
 
     images, source = pictures(run_of(model), size, model.config.data.context)
     watch.say(f"comparing with PyTorch on {len(images)} {source}")
-    readers = {"onnx": OnnxReader, "torch": TorchReader}
+    readers: dict[Format, Callable[[bytes], Read]] = {"onnx": OnnxReader, "torch": TorchReader}
     agreement = {
         FILE_OF[form]: compare(
             TorchReader(reader), readers[form](content[FILE_OF[form]]), images, source, FILE_OF[form]
@@ -131,9 +132,7 @@ def describe(model: Model) -> dict[str, Any]:
 
 
 def _installed(name: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(name) is not None
+    return importlib.util.find_spec(name) is not None
 
 
 def refuse_foreign(folder: Path, overwrite: bool) -> None:

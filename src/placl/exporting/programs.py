@@ -12,6 +12,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,11 +78,11 @@ def onnx_bytes(program: ExportedProgram, description: str) -> bytes:
     return content
 
 
-def _name_batch(graph: object) -> None:
+def _name_batch(graph: Any) -> None:
     """``batch`` in the shapes that people see, not torch's ``s34``."""
-    for value in (*graph.input, *graph.output):  # type: ignore[attr-defined]
+    for value in (*graph.input, *graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = "batch"
-    del graph.value_info[:]  # type: ignore[attr-defined]  # shapes inside, by the old name; runtimes infer their own
+    del graph.value_info[:]  # shapes inside, by the old name; runtimes infer their own
 
 
 class OnnxReader:

@@ -25,15 +25,18 @@ class Reader(nn.Module):
     plain image is read once, in float32: mirrored and turned views are for pseudo-labels alone.
     """
 
+    gain: Tensor  # (3, 1, 1)
+    bias: Tensor
+
     def __init__(self, net: KeypointNet, config: Config) -> None:
         super().__init__()
         # A copy: the caller's network stays where it is, in the memory format that training is fast in.
-        self.net = copy.deepcopy(net).to("cpu", memory_format=torch.contiguous_format).eval()
+        self.net = copy.deepcopy(net).to("cpu").to(memory_format=torch.contiguous_format).eval()
         self.net.requires_grad_(False)
         self.codec = make_codec(config, net.stride)
         self.loss = config.train.loss
         gain, bias = normalisation()
-        self.register_buffer("gain", gain[:, None, None], persistent=False)  # (3, 1, 1)
+        self.register_buffer("gain", gain[:, None, None], persistent=False)
         self.register_buffer("bias", bias[:, None, None], persistent=False)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
