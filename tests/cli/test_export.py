@@ -45,6 +45,11 @@ def test_without_the_extra(placl: Callable, run: Path, monkeypatch: pytest.Monke
     assert placl("export", run, "--torch", "-q").code == 0
 
 
+def test_with_a_torch_that_is_too_old(placl: Callable, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.__version__", "2.8.1+cpu")
+    placl("export", run, "-q").refused("needs torch 2.9, here is 2.8.1+cpu", "placl[export]", "--torch")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

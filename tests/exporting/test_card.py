@@ -62,6 +62,19 @@ def test_a_model_without_its_run(run: Path) -> None:
     assert "Licence\n\nnot stated\n" in text
 
 
+def test_scores_of_other_weights_are_not_shown(trained: Path) -> None:
+    model = Model.from_dir(trained)
+    assert set(read_facts(model).scores) == {"val", "test"}
+    text = card(replace(model, sha256="0" * 64), read_facts(replace(model, sha256="0" * 64)), FILES, "")
+    assert "## Scores\n\nNot known here" in text
+
+
+def test_a_run_without_validation_and_test(run: Path) -> None:
+    model = Model.from_dir(run)
+    facts = Facts("x", row={"metric": "PCK@0.1", "val": "", "test": ""})
+    assert "## Scores\n\nNot measured: " in card(model, facts, FILES, "")
+
+
 def test_names_cannot_break_the_card(run: Path) -> None:
     names = ("<script>alert(1)</script>", "a|b\n# c", 'ü "`x`" \u202e [l](http://e.org)')
     model = replace(Model.from_dir(run), skeleton=Skeleton(names))

@@ -63,10 +63,12 @@ def _summary(model: Model, facts: Facts) -> str:
 def _scores(model: Model, facts: Facts) -> str:
     metric = facts.row.get("metric") or next((found["metric"] for found in facts.scores.values()), None)
     if metric is None:
-        return "Not known here: this was exported from a model without the folder of its run."
+        return "Not known here: exported without the folder of the run that made these weights."
     parts = {"val": "validation", "test": "test"}
     own = {part: facts.row.get(part) or facts.scores.get(part, {}).get("value") for part in parts}
     measured = {part: title for part, title in parts.items() if own[part] not in (None, "")}
+    if not measured:
+        return "Not measured: the run had neither validation nor test instances."
     rows = [(f"{metric}, all", *(_number(own[part]) for part in measured))]
     for name in model.skeleton.keypoints:
         rows.append((name, *(_number(_of_keypoint(facts, part, name)) for part in measured)))

@@ -41,13 +41,14 @@ def read_facts(model: Model) -> Facts:
     if not (run / "config.yaml").is_file():
         return Facts(name)
     split = read_split(run)
-    metrics = _json(run / model.stage / "metrics.json")
+    row = _row(run / "results.csv", model)
+    metrics = _json(run / model.stage / "metrics.json") if row else {}
     return Facts(
         name=name,
         config=read_config(run),
         instances={} if split is None else {role: len(ids) for role, ids in split.roles().items()},
         pseudo=_pseudo_labelled(run / model.stage / "pseudo_labels.parquet", len(model.skeleton)),
-        row=_row(run / "results.csv", model),
+        row=row,
         scores={part: found for part in ("val", "test") if isinstance(found := metrics.get(part), dict)},
     )
 

@@ -1,7 +1,7 @@
 """The graph as files: a ``torch.export`` program, and the same program as ONNX.
 
 ONNX is made from the exported program and not traced a second time, so both files hold one graph. torch's exporter for
-such programs has it since 2.6, which is why the extra asks for it; the older one, by TorchScript, is being removed.
+such programs is its default since 2.9, and fails on batch norm in 2.6; the older one, by TorchScript, is being removed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from placl.exporting.reader import Reader
 INPUT, OUTPUTS = "images", ("keypoints", "confidence")
 OPSET = 18  # the oldest that torch's exporter writes: any onnxruntime since 1.14 reads it
 NEEDED = ("onnx", "onnxruntime", "onnxscript")
+OLDEST_TORCH = (2, 9)  # that writes ONNX from exported programs without fail
 TRACES = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn")  # where a node comes from
 
 Answer = tuple[np.ndarray, np.ndarray]  # (B, K, 2) keypoints, (B, K) confidence
@@ -34,6 +35,10 @@ def need_onnx() -> None:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"ONNX export needs {' and '.join(missing)}: pip install 'placl[export]'.")
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
+        raise InputError(
+            f"ONNX export needs torch 2.9, here is {torch.__version__}: pip install 'placl[export]', or pass --torch."
+        )
 
 
 def exported(reader: Reader, size: int) -> ExportedProgram:
@@ -63,6 +68,7 @@ def onnx_bytes(program: ExportedProgram, description: str) -> bytes:
             opset_version=OPSET,
             input_names=[INPUT],
             output_names=list(OUTPUTS),
+            optimize=True,
             external_data=False,
             verbose=False,
         )
