@@ -106,6 +106,10 @@ def test_the_last_network_is_kept_with_what_prediction_needs(result: Result, dat
     assert kept["config"]["model"]["input_size"] == 32
 
 
+def test_a_model_that_is_loaded_cuts_crops_as_its_training_did(result: Result) -> None:
+    assert placl.load(result.run).config.view == read_config(result.run).view == 32  # whatever teachers a preset has
+
+
 def test_the_gap_by_hand() -> None:
     def told(**test: float | None) -> Result:
         return Result(Path(), [{"stage": stage, "test": value} for stage, value in test.items()], "round_1", 0.0)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from placl.data.splits import Split
     from placl.errors import InputError, MachineError
     from placl.evaluation import evaluate
+    from placl.exporting.export import export
     from placl.learn.pseudo_labels import PseudoLabels
     from placl.model import load
     from placl.planning import plan
@@ -39,6 +40,7 @@ _HOMES = {
     "Skeleton": "placl.data.skeleton",
     "Split": "placl.data.splits",
     "evaluate": "placl.evaluation",
+    "export": "placl.exporting.export",
     "load": "placl.model",
     "load_config": "placl.config:load",
     "plan": "placl.planning",
@@ -58,6 +60,7 @@ __all__ = [
     "Split",
     "__version__",
     "evaluate",
+    "export",
     "load",
     "load_config",
     "plan",

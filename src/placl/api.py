@@ -278,7 +278,7 @@ def _keep_best(run: RunFolder, stage: Stage, config: Config, problem: Problem) -
         "flip_pairs": [list(pair) for pair in skeleton.flip_pairs],
         "sigmas": list(skeleton.sigmas),
         "val": {stage.val.metric: stage.val.value},
-        "config": config.model_dump(mode="json", include={"model", "train", "label", "select", "reward"})
+        "config": config.model_dump(mode="json", include={"model", "teacher", "train", "label", "select", "reward"})
         | {"data": {"context": config.data.context, "margin": config.data.margin}},
     }
     write_atomic(run.path / "best" / "model.yaml", yaml.safe_dump(description, sort_keys=False))

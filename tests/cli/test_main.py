@@ -28,11 +28,14 @@ def test_version(placl: Callable) -> None:
     assert placl("--version").out == f"placl {VERSION}\n"
 
 
+COMMANDS = ["demo", "train", "plan", "report", "ui", "predict", "evaluate", "suggest", "export", "study", "bench"]
+
+
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
 def test_help_names_the_commands(placl: Callable, arguments: tuple[str, ...]) -> None:
     ended = placl(*arguments)
     assert ended.code == 0
-    for command in ("demo", "train", "plan", "predict", "evaluate", "data", "bench"):
+    for command in (*COMMANDS, "data"):
         assert f"\n  {command} " in ended.out
 
 
@@ -40,7 +43,7 @@ def test_help_imports_nothing_heavy() -> None:
     code = f"""
 import sys
 from placl.cli.main import main
-for command in ([], ["demo"], ["train"], ["plan"], ["predict"], ["evaluate"], ["bench"]):
+for command in [[], *([name] for name in {COMMANDS!r})]:
     assert main([*command, "--help"]) == 0
 print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
 """

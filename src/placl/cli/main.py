@@ -18,6 +18,7 @@ from placl.cli.bench import app as bench
 from placl.cli.data import app as data
 from placl.cli.demo import demo
 from placl.cli.evaluate import evaluate
+from placl.cli.export import export
 from placl.cli.plan import plan
 from placl.cli.predict import predict
 from placl.cli.report import report
@@ -38,7 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     help="Keypoint models from a few labelled and many unlabelled images.",
 )
-for command in (demo, train, plan, report, ui, predict, evaluate, suggest, study):
+for command in (demo, train, plan, report, ui, predict, evaluate, suggest, export, study):
     app.command()(command)
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")

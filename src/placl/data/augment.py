@@ -43,8 +43,14 @@ class Drawn:
 
 def normalise(images: Tensor) -> Tensor:
     """(B, H, W, 3) uint8 -> (B, 3, H, W) float, channels last, zero mean and unit deviation."""
+    gain, bias = normalisation()
+    return _affine(images.contiguous(), gain[None], bias[None])
+
+
+def normalisation() -> tuple[Tensor, Tensor]:
+    """(3,) gains and biases: pixels in 0 to 255, times the one, plus the other, are what networks see."""
     mean, deviation = torch.tensor(MEAN) * 255.0, torch.tensor(DEVIATION) * 255.0
-    return _affine(images.contiguous(), 1 / deviation[None], -(mean / deviation)[None])
+    return 1 / deviation, -(mean / deviation)
 
 
 def _affine(pixels: Tensor, gain: Tensor, bias: Tensor) -> Tensor:

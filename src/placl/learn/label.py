@@ -105,10 +105,15 @@ def _read(
         if agreement:
             places.append(codec.decode(heatmaps)[0])
     assert total is not None
-    keypoints, peak = codec.decode(total / len(views))
-    peak = peak.clamp(0, 1)  # an mse network may answer outside
+    keypoints, confidence = read_heatmaps(codec, total / len(views))
     if agreement:
         # exp(-d^2 / 2 s^2) with d the views' rms distance from the common answer and s the target Gaussian's width.
         spread = (torch.stack(places) - keypoints).square().sum(-1).mean(0)
-        peak = torch.exp(-spread / (2 * (codec.sigma * codec.stride) ** 2))
-    return keypoints, peak
+        confidence = torch.exp(-spread / (2 * (codec.sigma * codec.stride) ** 2))
+    return keypoints, confidence
+
+
+def read_heatmaps(codec: HeatmapCodec, heatmaps: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, K, H, W) -> (B, K, 2) keypoints in input pixels and (B, K) confidence: the peak."""
+    keypoints, peak = codec.decode(heatmaps)
+    return keypoints, peak.clamp(0, 1)  # an mse network may answer outside
