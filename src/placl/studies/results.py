@@ -56,8 +56,18 @@ class Results:
 
 
 def settings_key(config: Config) -> str:
-    """What tells the runs of a study apart beside their data: where those lie, and where the run does, is left out."""
+    """What tells the runs of a study apart beside their data: where those lie, and where the run does, is left out.
+
+    So are settings that the run does not read: another search need not train PLACL's rivals again.
+    """
     settings = config.model_dump(mode="json", exclude={"data", "execute", "ray", "preset"})
+    searches = config.search.searcher != "constant"
+    if config.method != "placl" or not searches:
+        settings.pop("proxy")
+        read = ("searcher", "initial", "rise", "group_size") if not searches else ()
+        settings["search"] = {key: settings["search"][key] for key in read}
+    if config.method != "placl":
+        settings["rounds"] = {"keep": config.rounds.keep}
     own = config.data.model_dump(mode="json", include={"label_fraction", "split_seed", "context", "margin"})
     return key_of(settings=settings, data=own)[:12]
 
