@@ -152,7 +152,6 @@ def train_with(
         run.write_rows("results.csv", [*rows, *(row for row in known if row["stage"] not in here)])
         scores = {f"stages/{part}": rows[-1][part] for part in ("val", "test") if rows[-1][part] is not None}
         run.log(scores, len(rows) - 1)
-        keep_opinion(run.path / GALLERY, stage.name, stage.net, problem, stage.config)
         run.write_report()
         watch.say(_line(rows[-1], stage))
 
@@ -160,6 +159,7 @@ def train_with(
     first = [Unit(FIRST, own, TrainingSet(problem.labelled)) for own in _first(config)]
     references = train_side_by_side(lab, first + yardsticks)[len(first) :] if yardsticks else []
     for stage in method.run(lab):
+        keep_opinion(run.path / GALLERY, stage.name, stage.net, problem, stage.config)
         finished(stage, len(problem.labelled))
         stages.append(stage)
     for stage, unit in zip(references, yardsticks, strict=True):

@@ -77,7 +77,7 @@ def test_filters(finished: Path, visit: Open) -> None:
 def test_a_picture_opens_with_every_round_and_closes(finished: Path, visit: Open) -> None:
     page = visit((finished / "report.html").as_uri()).page
     page.locator(".tile").first.click()
-    assert page.locator("dialog[open] .evolution svg").count() == 4
+    assert page.locator("dialog[open] .evolution svg").count() == 3
     page.keyboard.press("Escape")
     assert page.locator("dialog[open]").count() == 0
 

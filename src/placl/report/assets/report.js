@@ -87,7 +87,7 @@ const section = (heading, text, ...children) => {
   const found = children.flat(Infinity).filter(Boolean);
   return found.length ? el("section", {}, el("h2", {}, heading), text ? el("p", {}, text) : null, found) : null;
 };
-const charts = (...children) => { const found = children.flat().filter(Boolean); return found.length ? el("div", {class: "charts"}, found) : null; };
+const charts = (...children) => { const found = children.flat(Infinity).filter(Boolean); return found.length ? el("div", {class: "charts"}, found) : null; };
 
 // --- parts of the page
 function scoreOf(stage) { return stage && isNumber(stage.test) ? stage.test : stage ? stage.val : null; }
@@ -140,13 +140,13 @@ function searches(run) {
 }
 function trust(run) {
   const own = rounds(run).filter((stage) => (stage.reliability.bins || []).length);
-  if (!own.length) return null;
+  if (!own.length) return [];
   const alpha = own[0].reliability.alpha;
   const last = own.length > 4 ? [own[0], ...own.slice(-3)] : own;
   const line = (key, scale) => last.map((stage) => ({name: title(stage.name), key: own.indexOf(stage), points: stage.reliability.bins.map((bin) => [bin.confidence, scale * bin[key]])}));
   const confidences = last.flatMap((stage) => stage.reliability.bins.map((bin) => bin.confidence)), low = Math.min(...confidences), high = Math.max(...confidences);
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => low + share * (high - low)).map((x) => [x, x.toFixed(2)]);
-  return charts(chart(`right within ${alpha} of the length, %, by confidence`, "a tenth of the keypoints to a point", line("right", 100), {y: [0, 100], ticks}), chart("mean error by confidence", "in lengths", line("error", 1), {ticks}));
+  return [chart(`right within ${alpha} of the length, %, by confidence`, "a tenth of the keypoints to a point", line("right", 100), {y: [0, 100], ticks}), chart("mean error by confidence", "in lengths", line("error", 1), {ticks})];
 }
 function keypoints(list) {
   const names = [...new Set(list.flatMap((run) => rounds(run).flatMap((stage) => Object.keys(stage.per_keypoint))))];
@@ -232,24 +232,25 @@ function render() {
   const tabs = several ? el("div", {class: "tabs", role: "group", "aria-label": "runs"}, runs.map((one, i) => el("button", {type: "button", "aria-pressed": String(i === state.run), onclick: () => { state.run = i; state.stage = null; state.threshold = null; render(); }}, one.name))) : null;
   const list = several ? runs : [run];
   const all = several ? el("div", {class: "wide"}, el("table", {}, el("thead", {}, el("tr", {}, ["run", "labels alone", "best", "all labels", "rounds"].map((text) => el("th", {}, text)))), el("tbody", {}, runs.map((one) => { const {few, best, full} = compared(one); return el("tr", {}, [one.name, shown(scoreOf(few), 2), shown(scoreOf(best), 2), shown(scoreOf(full), 2), String(Math.max(0, rounds(one).length - 1))].map((text) => el("td", {}, text))); })))) : null;
-  add(document.getElementById("page"), []).replaceChildren(...[
+  document.getElementById("page").replaceChildren(...[
     el("h1", {}, several ? `${runs.length} runs` : run.name), several ? null : el("p", {}, summary),
     several ? section("Compared", "", all, charts(accuracy(list), curricula(list), keypoints(list))) : null,
     tabs, several ? el("p", {}, summary) : null, headline(run), run.health.map((text) => el("div", {class: "warn", role: "note"}, text)),
     section("Rounds", "Each round, a new network learns from labels and from what the network before said of images without.", charts(accuracy([run]), curricula([run]), selected(run)), stageTable(run)),
     section("Search", "Candidates are short trainings, scored on validation data.", searches(run)),
-    section("Confidence and truth", "What networks said of validation data, whose labels they never learned from.", charts(...(trust(run) ? [...trust(run).children] : []), keypoints([run]))),
+    section("Confidence and truth", "What networks said of validation data, whose labels they never learned from.", charts(trust(run), keypoints([run]))),
     section("Pseudo-labels", "Filled: selected at the threshold. Hollow: not. Click a picture for what each round said of it.", gallery(run)),
     el("details", {}, el("summary", {}, "Settings and machine"), el("pre", {}, JSON.stringify({settings: run.settings, environment: run.environment}, null, 2)))].filter(Boolean).flat());
 }
 render();
 
 const live = document.body.dataset.live;
+let last = ""; // what the server said
 if (live) setInterval(async () => {
   try {
     const answer = await fetch(live, {cache: "no-store"});
     if (!answer.ok || document.getElementById("zoom").open || document.activeElement.id === "threshold") return;
     const text = await answer.text();
-    if (text !== window.lastText) { window.lastText = text; runs = JSON.parse(text).runs; render(); }
+    if (text !== last) { last = text; runs = JSON.parse(text).runs; render(); }
   } catch (error) { /* the server has gone: the page stays as it is */ }
 }, 3000);
