@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import io
+import json
 import math
 import os
 import shutil
@@ -104,3 +105,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty where there is none, or the file is missing or damaged."""
+    try:
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}

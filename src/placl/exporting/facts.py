@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pyarrow.parquet
 
 from placl.config import Config
 from placl.data.protocols import protocol_named
+from placl.files import read_object
 from placl.model import Model
 from placl.run.folder import read_config, read_split
 
@@ -42,7 +42,7 @@ def read_facts(model: Model) -> Facts:
         return Facts(name)
     split = read_split(run)
     row = _row(run / "results.csv", model)
-    metrics = _json(run / model.stage / "metrics.json") if row else {}
+    metrics = read_object(run / model.stage / "metrics.json") if row else {}
     return Facts(
         name=name,
         config=read_config(run),
@@ -81,11 +81,3 @@ def _pseudo_labelled(file: Path, keypoints: int) -> int | None:
         return int(pyarrow.parquet.read_metadata(file).num_rows) // keypoints
     except (OSError, pa.ArrowInvalid):
         return None
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}

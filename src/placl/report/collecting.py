@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import json
 import math
 import re
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import yaml
 
 from placl.errors import InputError
-from placl.files import plain
+from placl.files import plain, read_object
 from placl.report.health import health
 
 YARDSTICKS = ("few", "full")
@@ -30,14 +29,14 @@ def collect(run: Path) -> dict[str, Any]:
     if not (run / "config.yaml").is_file():
         raise InputError(f"{run}: is not a run folder (it has no config.yaml).")
     config = _yaml(run / "config.yaml")
-    split = _json(run / "split.json")
+    split = read_object(run / "split.json")
     rows = _rows(run / "results.csv")
     # Whatever a damaged table says, nothing outside of the run is looked at.
     stages = [_stage(run, row) for row in rows if NAME.fullmatch(row.get("stage") or "")]
     known = {stage["name"] for stage in stages}
     begun = sorted(place.name for place in run.glob("round_*") if place.is_dir() and place.name not in known)
     searching = [
-        {"name": name, "search": _search(run / name), "confidence": _json(run / name / "confidence.json")}
+        {"name": name, "search": _search(run / name), "confidence": read_object(run / name / "confidence.json")}
         for name in begun
     ]
     best = _yaml(run / "best" / "model.yaml")
@@ -52,7 +51,7 @@ def collect(run: Path) -> dict[str, Any]:
         "searching": searching,
         "gallery": _gallery(run / GALLERY, [stage["name"] for stage in stages]),
         "settings": config,
-        "environment": _json(run / "environment.json"),
+        "environment": read_object(run / "environment.json"),
     }
     found: dict[str, Any] = plain(told | {"health": health(told)})
     return found
@@ -61,7 +60,7 @@ def collect(run: Path) -> dict[str, Any]:
 def _stage(run: Path, row: dict[str, str]) -> dict[str, Any]:
     name = row["stage"]
     folder = run / name
-    metrics = _json(folder / "metrics.json")
+    metrics = read_object(folder / "metrics.json")
     val = _section(metrics, "val")
     return {
         "name": name,
@@ -74,11 +73,11 @@ def _stage(run: Path, row: dict[str, str]) -> dict[str, Any]:
         "seconds": _number(row.get("seconds")),
         "per_keypoint": _section(val, "per_keypoint"),
         "mean_error": val.get("mean_error"),
-        "thresholds": _json(folder / "curriculum.json").get("thresholds"),
-        "shares": _json(folder / "curriculum.json").get("selected"),
+        "thresholds": read_object(folder / "curriculum.json").get("thresholds"),
+        "shares": read_object(folder / "curriculum.json").get("selected"),
         "search": _search(folder),
-        "confidence": _json(folder / "confidence.json"),
-        "reliability": _json(folder / "reliability.json"),
+        "confidence": read_object(folder / "confidence.json"),
+        "reliability": read_object(folder / "reliability.json"),
     }
 
 
@@ -87,7 +86,7 @@ def _search(folder: Path) -> list[dict[str, float | None]]:
 
 
 def _gallery(folder: Path, stages: list[str]) -> dict[str, Any]:
-    told = _json(folder / "instances.json")
+    told = read_object(folder / "instances.json")
     count, keypoints = (len(found) if isinstance(found := told.get(key), list) else 0 for key in ("ids", "keypoints"))
     if not count or not all(isinstance(told.get(key), kind) for key, kind in GALLERY_KEYS.items()):
         return {}
@@ -98,7 +97,7 @@ def _gallery(folder: Path, stages: list[str]) -> dict[str, Any]:
         except OSError:
             return {}
         pictures.append("data:image/jpeg;base64," + base64.b64encode(data).decode())
-    opinions = {name: _json(folder / f"{name}.json") for name in stages}
+    opinions = {name: read_object(folder / f"{name}.json") for name in stages}
     whole = {name: found for name, found in opinions.items() if _is_opinion(found, count, keypoints)}
     return told | {"pictures": pictures, "opinions": whole}
 
@@ -122,14 +121,6 @@ def _number(text: str | None) -> float | None:
 def _section(content: dict[str, Any], key: str) -> dict[str, Any]:
     found = content.get(key)
     return found if isinstance(found, dict) else {}
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _yaml(file: Path) -> dict[str, Any]:
