@@ -33,6 +33,7 @@ from placl.learn.inner_loop import Trained
 from placl.learn.pseudo_labels import PseudoLabels
 from placl.models.weights import weights_sha256
 from placl.rounds import placl, stage_configs
+from placl.run.folder import RunFolder
 from placl.stages import Unit, train_side_by_side
 from placl.watch import Level, Silent
 
@@ -390,3 +391,64 @@ def test_full_trainings_take_every_gpu_from_this_process(
     unit = Unit("round_0", lab.config, TrainingSet(lab.problem.labelled))
     assert stages.train_stage(lab, unit).images == 2 * 2 * 8
     assert lab.executor.closed == 1
+
+
+def test_a_searched_finish_starts_from_the_last_curriculum(tiny: MakeConfig, make_lab: MakeLab, spies: Spies) -> None:
+    executor = Pretending()
+    found = list(placl(make_lab(tiny({"rounds.finish": "search"}), executor=executor)))
+    assert [stage.name for stage in found] == ["round_0", "round_1", "round_2", "final"]
+    assert found[2].curriculum is not None
+    np.testing.assert_array_equal(spies.bases[2], found[2].curriculum.array)
+    assert executor.tasks[-1].data == spies.trained[-1][0]  # both halves
+
+
+WHOLE = {"search.pick": "best", "rounds.finish": "search", "rounds.count": 1}  # candidates are full trainings
+
+
+def trained_names(lab: Lab) -> list[str]:
+    return [unit["name"] for unit in lab.run.journal.units.values() if unit["kind"] == "training"]
+
+
+def test_a_winner_that_is_trained_already_is_not_trained_again(
+    tiny: MakeConfig, make_lab: MakeLab, spies: Spies
+) -> None:
+    lab = make_lab(tiny(WHOLE))
+    found = list(placl(lab))
+    assert len(spies.trained) == 1  # round 0
+    assert trained_names(lab) == ["round_0", "round_1", "final"]
+    candidates = [unit for unit in lab.run.journal.units.values() if unit["kind"] == "candidate"]
+    rewards = [unit["outcome"]["reward"] for unit in candidates]
+    assert [stage.val.value for stage in found[1:]] == [max(rewards[:4]), max(rewards[4:])]  # T x M in each search
+    assert not list(lab.run.path.rglob("candidate.*"))
+
+
+@pytest.mark.parametrize("damage", ["removed", "changed"])
+def test_a_winner_whose_file_is_lost_is_trained_again_to_the_same_bits(
+    tiny: MakeConfig, make_lab: MakeLab, spies: Spies, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    expected = [stage.sha256 for stage in placl(make_lab(tiny(WHOLE)))]
+    keep = RunFolder.keep_candidate
+
+    def damaging(self: RunFolder, name: str, key: str, outcome: Outcome) -> None:
+        keep(self, name, key, outcome)
+        file = self.path / name / "candidate.safetensors"
+        if damage == "removed":
+            file.unlink(missing_ok=True)
+        else:
+            file.write_bytes(file.read_bytes()[:-1] + b"!")
+
+    monkeypatch.setattr(RunFolder, "keep_candidate", damaging)
+    before = len(spies.trained)
+    assert [stage.sha256 for stage in placl(make_lab(tiny(WHOLE), "again"))] == expected
+    assert len(spies.trained) - before == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"search.pick": "mean"}, {"proxy.steps_per_epoch": 1}, {"teacher.epochs": 4}, {"search.searcher": "constant"}],
+)
+def test_a_winner_is_trained_by_itself_where_candidates_are_something_else(
+    tiny: MakeConfig, change: dict[str, Any]
+) -> None:
+    assert tiny(WHOLE).winner_is_trained
+    assert not tiny({**WHOLE, **change}).winner_is_trained

@@ -106,7 +106,7 @@ def test_outcomes_come_in_the_order_of_the_curricula(
     executor = Pretending()
     lab = make_lab(tiny(), executor=executor)
     curricula = [constant(0.1 * i, 2) for i in range(4)]
-    outcomes = evaluate(lab, proxy_task(lab.config, data, problem.val), curricula, 7)
+    outcomes = evaluate(lab, proxy_task(lab.config, data, problem.val), curricula, 7, "round_1")
     assert [o.reward for o in outcomes] == pytest.approx([0.0, 0.2, 0.4, 0.6])
     assert {job.seed for job in executor.asked} == {7}
 
@@ -117,9 +117,9 @@ def test_what_is_in_the_journal_is_not_run_again(
     executor = Pretending()
     lab = make_lab(tiny(), executor=executor)
     task = proxy_task(lab.config, data, problem.val)
-    first = evaluate(lab, task, [constant(0.1, 2), constant(0.2, 2)], 7)
+    first = evaluate(lab, task, [constant(0.1, 2), constant(0.2, 2)], 7, "round_1")
     again = make_lab(tiny(), executor=executor)  # the same folder, opened anew
-    both = evaluate(again, task, [constant(0.2, 2), constant(0.3, 2)], 7)
+    both = evaluate(again, task, [constant(0.2, 2), constant(0.3, 2)], 7, "round_1")
     assert [job.curriculum.thresholds[0] for job in executor.asked] == [0.2, 0.1, 0.3]
     assert both[0] == first[1]
 
@@ -131,14 +131,14 @@ def test_a_candidate_with_any_other_input_is_run(
     executor = Pretending()
     lab = make_lab(tiny(), executor=executor)
     task = proxy_task(lab.config, data, problem.val)
-    evaluate(lab, task, [constant(0.1, 2)], 7)
+    evaluate(lab, task, [constant(0.1, 2)], 7, "round_1")
     assert data.pseudo is not None
     if change == "labels":
         task = replace(task, data=replace(data, pseudo=replace(data.pseudo, model="other")))
     if change == "run":
         lab = replace(lab, key="other")
     threshold = np.nextafter(0.1, 1) if change == "thresholds" else 0.1
-    evaluate(lab, task, [constant(threshold, 2)], 8 if change == "seed" else 7)
+    evaluate(lab, task, [constant(threshold, 2)], 8 if change == "seed" else 7, "round_1")
     assert len(executor.asked) == (1 if change == "nothing" else 2)
 
 

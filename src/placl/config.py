@@ -238,10 +238,10 @@ class Rounds(Section):
 
     count: Annotated[int, Field(ge=0)] = Field(6, description="R")
     cross_training: bool = Field(True, description="alternate between two halves of the unlabelled images (3.3)")
-    finish: Literal["last", "both"] = Field(
+    finish: Literal["last", "both", "search"] = Field(
         "last",
         description="last: the last round's network (paper); both: one more training under its curriculum on both "
-        "halves, each labelled by the newest network that was not trained on it",
+        "halves, each labelled by the newest network that was not trained on it; search: under a curriculum of its own",
     )
     keep: Literal["last", "best"] = Field(
         "last", description="what goes to best/: the last network (paper), or the best on the validation set"
@@ -395,6 +395,26 @@ class Config(Section):
     def taught(self) -> Config:
         """The configuration of the networks that only label."""
         return self._varied(self.teacher)
+
+    @property
+    def finishes(self) -> bool:
+        """Whether a last training sees both halves: without cross-training every round does."""
+        return self.rounds.count > 0 and self.rounds.cross_training and self.rounds.finish != "last"
+
+    @property
+    def searches(self) -> int:
+        """How often a run looks for a curriculum."""
+        return self.rounds.count + (self.finishes and self.rounds.finish == "search")
+
+    @property
+    def winner_is_trained(self) -> bool:
+        """Whether the search's winner is a candidate, trained as the network that it is searched for would be."""
+        search, execute = self.search, self.execute
+        is_candidate = search.searcher in ("random", "manual") or (
+            search.searcher != "constant" and search.pick == "best"
+        )
+        alike = self.proxied() == self == self.taught() and self.proxy.images is None
+        return is_candidate and alike and self.reward.source == "val" and execute.threads == execute.final_threads
 
     def _varied(self, by: Variation) -> Config:
         model = {"name": by.model, "input_size": by.input_size, "width": by.width}

@@ -64,7 +64,7 @@ def candidates(config: Config) -> int:
     if config.method != "placl":
         return 0
     asked = {"manual": 5, "constant": 0}.get(config.search.searcher, config.search.steps * config.search.samples)
-    return config.rounds.count * asked
+    return config.searches * asked
 
 
 def _work(config: Config, instances: int) -> float:

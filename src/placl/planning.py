@@ -97,7 +97,7 @@ def plan(config: Config, dataset: Dataset | None = None, watch: Watch | None = N
     watch.say(f"timing this machine for about {CALIBRATION:.0f} seconds")
     speeds = calibrate(problem, config)
     parts = _parts(work, speeds, problem, len(exam), config, reading)
-    asked = config.rounds.count * work.steps * work.samples
+    asked = config.searches * work.steps * work.samples
     trainings = {training.name: training.images for training in (*work.first, *work.later)}
     disk = {"crops": _cache_bytes(dataset.pool), "run": _run_bytes(work, problem, split, config)}
     return Plan(trainings, asked, parts, disk, speeds.workers, _notes(config, speeds.workers))
@@ -177,12 +177,12 @@ def _parts(
     retraining = [seconds(training, speeds.alone[kind_of(training.config, final)]) for training in work.later]
     beside = [(seconds(t, speeds.alone[kind]), seconds(t, speeds.beside[kind]))
               for t in work.first for kind in [kind_of(t.config, final)]]  # fmt: skip
-    candidates = config.rounds.count * work.steps * work.samples
+    candidates = config.searches * work.steps * work.samples
     searching = 0.0
     if candidates:
         kind = kind_of(config.proxied(), config.execute.threads)
         one = candidate_seconds(work, speeds.alone[kind]), candidate_seconds(work, speeds.beside[kind])
-        searching = config.rounds.count * work.steps * side_by_side([one] * work.samples, speeds.workers)
+        searching = config.searches * work.steps * side_by_side([one] * work.samples, speeds.workers)
     # Workers are hired when there is work for them: for round 0, and the others for the search.
     hired = min(lanes, len(work.first))
     starts = 2 + (bool(candidates) and hired < min(speeds.workers, work.samples))
@@ -191,7 +191,7 @@ def _parts(
     names = ", ".join(training.name for training in work.first)
     teacher = kind_of(config.taught(), final)
     slower = speeds.beside[teacher].step / speeds.alone[teacher].step  # all workers label
-    sent = speeds.send * (len(trainings) + config.rounds.count)
+    sent = speeds.send * (len(trainings) + config.searches)
     per_candidate = sum(training.images for training, _ in work.folds)
     scored = sum(count for _, count in work.folds)
     parts = [
@@ -246,7 +246,7 @@ def _run_bytes(work: Work, problem: Problem, split: Split, config: Config) -> in
         written += work.labelled[-2]  # the final file has both halves
         mapped += sum(work.labelled[-2:])
     name = max((len(i) for i in problem.unlabelled.ids), default=0)
-    lines = config.rounds.count * work.steps * work.samples * (LINE + PER_THRESHOLD * config.groups)
+    lines = config.searches * work.steps * work.samples * (LINE + PER_THRESHOLD * config.groups)
     return (
         FIXED
         + len(split.to_json())

@@ -19,7 +19,7 @@ from placl.lab import Lab
 from placl.learn.course import TrainingSet
 from placl.learn.pseudo_labels import PseudoLabels, labels_into, read_labels
 from placl.methods.method import Method
-from placl.search import derive, proxy_task, search
+from placl.search import derive, proxy_task, search, tried
 from placl.stages import FINAL, FIRST, Stage, Unit, pseudo_label, train_stage
 
 AT_ONCE = 1 << 16  # instances whose labels are in memory
@@ -40,10 +40,11 @@ def placl(lab: Lab) -> Iterator[Stage]:
         lab.run.keep_pseudo_labels(f"round_{r}", half, pseudo)
         data = TrainingSet(problem.labelled, half, pseudo)
         seed = derive(config.seed, "search", r)
-        searcher = make_searcher(config.search, base, seed)
-        best = search(lab, proxy_task(config, data, problem.val), searcher, f"round_{r}", seed)  # (Gamma^r)*
+        task = proxy_task(config, data, problem.val)
+        best = search(lab, task, make_searcher(config.search, base, seed), f"round_{r}", seed)  # (Gamma^r)*
         lab.watch.progress("round", r - 1, rounds, "training")
-        stage = train_stage(lab, Unit(f"round_{r}", configs[f"round_{r}"], data, best))  # Theta^r under (Gamma^r)*
+        is_candidate = tried(lab, task, best, seed)
+        stage = train_stage(lab, Unit(f"round_{r}", configs[f"round_{r}"], data, best, is_candidate))  # Theta^r
         base = best.array
         yield stage
     if rounds:
@@ -55,7 +56,7 @@ def placl(lab: Lab) -> Iterator[Stage]:
 def stage_configs(config: Config) -> dict[str, Config]:
     """The trainings of a run by name, in order. All but the last are there to label."""
     names = [f"round_{r}" for r in range(config.rounds.count + 1)]
-    if config.rounds.count and config.rounds.finish == "both" and config.rounds.cross_training:
+    if config.finishes:
         names.append(FINAL)
     teacher = config.taught()
     return dict.fromkeys(names[:-1], teacher) | {names[-1]: config}
@@ -71,7 +72,12 @@ def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage
     pseudo = _joined([data.pseudo, fresh], lab.run.path / FINAL / "pseudo_labels" / "both")
     lab.run.keep_pseudo_labels(FINAL, both, pseudo)
     everything = TrainingSet(data.labelled, both, pseudo)
-    return train_stage(lab, Unit(FINAL, lab.config, everything, best))
+    if lab.config.rounds.finish == "both":
+        return train_stage(lab, Unit(FINAL, lab.config, everything, best))
+    seed = derive(lab.config.seed, "search", FINAL)
+    task = proxy_task(lab.config, everything, lab.problem.val)
+    best = search(lab, task, make_searcher(lab.config.search, best.array, seed), FINAL, seed)
+    return train_stage(lab, Unit(FINAL, lab.config, everything, best, tried(lab, task, best, seed)))
 
 
 def _joined(several: list[PseudoLabels], folder: Path) -> PseudoLabels:

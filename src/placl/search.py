@@ -7,7 +7,7 @@ trains only what is missing.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,20 @@ def proxy_task(config: Config, data: TrainingSet, val: Pool) -> Task:
         data = replace(data, unlabelled=data.unlabelled.take(some), pseudo=data.pseudo.take(some))
     if config.proxy.val_images:
         val = val.take(np.sort(random.permutation(len(val))[: config.proxy.val_images]))
-    return Task(config.proxied(), data, val)
+    return Task(config.proxied(), data, val, keep=config.winner_is_trained)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The candidate that a network already is: the same training, from the same seed."""
+
+    key: str
+    seed: int
+
+
+def tried(lab: Lab, task: Task, best: Curriculum, seed: int) -> Tried | None:
+    """The search's winner, where training it again would give the same bits."""
+    return Tried(_key(lab, task, best, seed), seed) if task.keep else None
 
 
 def search(lab: Lab, task: Task, searcher: Searcher, name: str, seed: int) -> Curriculum:
@@ -47,7 +60,7 @@ def search(lab: Lab, task: Task, searcher: Searcher, name: str, seed: int) -> Cu
         lab.watch.progress("step", t, searcher.steps, name)
         # One seed for the round: candidates share initial weights, batch order and augmentation draws, so that rewards
         # differ by curricula alone. With a seed a step, the best mean would be the step with the luckiest seed.
-        outcomes = evaluate(lab, task, curricula, seed)
+        outcomes = evaluate(lab, task, curricula, seed, name)
         diagnostics = searcher.tell(np.array([outcome.reward for outcome in outcomes]))
         rows += [_row(t, j, c, o, diagnostics) for j, (c, o) in enumerate(zip(curricula, outcomes, strict=True))]
         if len(rows) >= len(lab.run.rows(f"{name}/search.csv")):  # going through finished steps again writes nothing
@@ -58,11 +71,15 @@ def search(lab: Lab, task: Task, searcher: Searcher, name: str, seed: int) -> Cu
     return searcher.best()
 
 
-def evaluate(lab: Lab, task: Task, curricula: list[Curriculum], seed: int) -> list[Outcome]:
-    """The outcomes of one step's candidates, from the journal or by training."""
+def _key(lab: Lab, task: Task, curriculum: Curriculum, seed: int) -> str:
     assert task.data.pseudo is not None
     labels = task.data.pseudo.model  # with the run's key, this says what the task is
-    keys = [key_of(unit="candidate", run=lab.key, labels=labels, thresholds=c.thresholds, seed=seed) for c in curricula]
+    return key_of(unit="candidate", run=lab.key, labels=labels, thresholds=curriculum.thresholds, seed=seed)
+
+
+def evaluate(lab: Lab, task: Task, curricula: list[Curriculum], seed: int, name: str) -> list[Outcome]:
+    """The outcomes of one step's candidates, from the journal or by training."""
+    keys = [_key(lab, task, curriculum, seed) for curriculum in curricula]
     outcomes: dict[int, Outcome] = {}
     jobs: dict[int, Job] = {}
     for number, (key, curriculum) in enumerate(zip(keys, curricula, strict=True)):
@@ -75,6 +92,7 @@ def evaluate(lab: Lab, task: Task, curricula: list[Curriculum], seed: int) -> li
 
     def on_done(number: int, outcome: Outcome) -> None:
         outcomes[number] = outcome
+        lab.run.keep_candidate(name, keys[number], outcome)
         lab.run.journal.add(keys[number], "candidate", outcome=outcome.to_dict())
         lab.watch.progress("candidate", len(outcomes), len(curricula), f"reward {outcome.reward:.2f}")
         lab.meter.spend(lab.meter.candidate, keys[number])

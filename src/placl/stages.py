@@ -30,7 +30,7 @@ from placl.learn.training import Learned, Training, Trainings
 from placl.models.zoo import KeypointNet
 from placl.report.observing import confidence_summary, reliability
 from placl.run.journal import key_of
-from placl.search import derive
+from placl.search import Tried, derive
 
 FIRST, FINAL = "round_0", "final"  # names of stages: labels only, and the last where it is no round
 
@@ -80,6 +80,7 @@ class Unit:
     config: Config
     data: TrainingSet
     curriculum: Curriculum | None = None
+    tried: Tried | None = None  # the candidate that this is
 
     def key(self, lab: Lab) -> str:
         labels = self.data.pseudo.model if self.data.pseudo is not None else None
@@ -111,13 +112,18 @@ def train_side_by_side(lab: Lab, units: list[Unit], task: Task[Training, Learned
             stages[number] = _stage(unit, unit.network(weights), done)
             lab.meter.spend(lab.meter.cost(unit.config), key)
         else:
-            seed = derive(unit.config.seed, "training", unit.name)
+            seed = unit.tried.seed if unit.tried else derive(unit.config.seed, "training", unit.name)
             jobs[number] = Training(unit.config, unit.data, unit.curriculum, seed)
 
     def keep(number: int, learned: Learned) -> None:
         stages[number] = _keep(lab, units[number], keys[number], learned)
         lab.meter.spend(lab.meter.cost(units[number].config), keys[number])
 
+    for number, unit in enumerate(units):
+        learned = lab.run.candidate(unit.name, unit.tried.key) if unit.tried and number in jobs else None
+        if learned is not None:
+            del jobs[number]
+            keep(number, learned)
     together = [jobs]
     if lab.config.execute.final_threads > lab.config.execute.threads:  # each wants more cores than a worker has
         together = [{number: job} for number, job in jobs.items()]
@@ -177,7 +183,10 @@ def _keep(lab: Lab, unit: Unit, key: str, learned: Learned) -> Stage:
     if unit.curriculum is not None:
         used = {"thresholds": list(unit.curriculum.thresholds), "selected": list(learned.selected)}
         lab.run.write_json(f"{unit.name}/curriculum.json", used)
+    if unit.tried is not None:
+        done["candidate"] = unit.tried.key  # whose images and seconds these are
     lab.run.journal.add(key, "training", name=unit.name, **done)
+    lab.run.forget_candidate(unit.name)
     return _stage(unit, net, done)
 
 

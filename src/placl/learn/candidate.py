@@ -22,6 +22,7 @@ from placl.learn.distributed import devices_of_candidate, inner_loop_distributed
 from placl.learn.label import label
 from placl.learn.network import fresh_network
 from placl.learn.score import score
+from placl.models.weights import weights_bytes
 
 OnProgress = Callable[[int, int], None]  # epochs done, of how many
 
@@ -41,6 +42,7 @@ class Task:
     config: Config
     data: TrainingSet
     val: Pool
+    keep: bool = False  # whether outcomes bring their networks along
 
     @cached_property
     def cost(self) -> int:
@@ -81,6 +83,7 @@ class Outcome:
     images: int  # training images that it cost
     selected: tuple[float, ...]  # share of pseudo-labels selected, per group
     seconds: float = field(default=0.0, compare=False)  # that it took, which is no part of what came out
+    weights: bytes | None = field(default=None, compare=False, repr=False)  # of weights_bytes, where they are kept
 
     def to_dict(self) -> dict[str, Any]:
         facts = {"reward": self.reward, "images": self.images, "selected": list(self.selected)}
@@ -134,7 +137,8 @@ def _train_and_score(
     with thread_count(config.execute.threads):
         predicted = label(trained.net, truth, config)
     reward = score(predicted, truth, config.reward).value
-    return Outcome(reward if np.isfinite(reward) else 0.0, trained.images, trained.selected)
+    weights = weights_bytes(trained.net) if task.keep and not trained.diverged else None
+    return Outcome(reward if np.isfinite(reward) else 0.0, trained.images, trained.selected, weights=weights)
 
 
 def make_folds(task: Task) -> list[tuple[TrainingSet, Pool]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
+import math
 import os
 import platform
 import subprocess
@@ -21,8 +23,10 @@ from placl.config import Config
 from placl.data.pool import Pool
 from placl.data.splits import Split
 from placl.errors import InputError
-from placl.files import disk_errors, plain, write_atomic, write_csv
+from placl.files import disk_errors, plain, read_object, write_atomic, write_csv
+from placl.learn.candidate import Outcome
 from placl.learn.pseudo_labels import PseudoLabels, label_schema, label_table
+from placl.learn.training import Learned
 from placl.models.weights import read_state, save_weights, weights_sha256
 from placl.models.zoo import KeypointNet
 from placl.report.collecting import collect
@@ -74,6 +78,28 @@ class RunFolder:
         """Write a stage's weights; returns their sha256."""
         save_weights(net, self.path / name / "model.safetensors")
         return weights_sha256(net)
+
+    def keep_candidate(self, name: str, key: str, outcome: Outcome) -> None:
+        """The network of a search's best candidate so far: the round's own may be the same."""
+        best = read_object(self.path / name / "candidate.json").get("reward", -math.inf)
+        if outcome.weights is not None and outcome.reward > best:
+            write_atomic(self.path / name / "candidate.safetensors", outcome.weights)
+            sha256 = hashlib.sha256(outcome.weights).hexdigest()
+            self.write_json(f"{name}/candidate.json", {"key": key, "sha256": sha256, **outcome.to_dict()})
+
+    def candidate(self, name: str, key: str) -> Learned | None:
+        """What was kept of a candidate, if it is the one and its file is whole."""
+        facts = read_object(self.path / name / "candidate.json")
+        file = self.path / name / "candidate.safetensors"
+        weights = file.read_bytes() if facts.get("key") == key and file.exists() else b""
+        if facts.get("sha256") != hashlib.sha256(weights).hexdigest():
+            return None
+        outcome = Outcome.from_dict(facts)
+        return Learned(weights, outcome.images, outcome.selected, False, outcome.seconds)
+
+    def forget_candidate(self, name: str) -> None:
+        for file in ("candidate.json", "candidate.safetensors"):
+            (self.path / name / file).unlink(missing_ok=True)
 
     def network_state(self, name: str, sha256: str) -> dict[str, torch.Tensor] | None:
         """A stage's weights, if the file is there and holds what the journal says."""

@@ -36,12 +36,19 @@ SECONDS = 1.5  # of measuring
 
 def images_of(config: Config) -> int:
     """Training images of a run, candidates included."""
-    trained = sum(_images(own, INSTANCES) for own in method_of(config).stages(config).values())
+    trained = sum(_images(own, INSTANCES) for own in _trained(config).values())
     return trained + candidates(config) * _images(config.proxied(), config.proxy.images or INSTANCES)
 
 
 def trainings_of(config: Config) -> int:
-    return len(method_of(config).stages(config)) + candidates(config)
+    return len(_trained(config)) + candidates(config)
+
+
+def _trained(config: Config) -> dict[str, Config]:
+    """The stages of a run that are not candidates of its searches."""
+    stages = method_of(config).stages(config)
+    found = config.method == "placl" and config.winner_is_trained
+    return {name: own for name, own in stages.items() if name == FIRST or not found}
 
 
 def _images(config: Config, instances: int) -> int:

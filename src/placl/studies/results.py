@@ -121,8 +121,8 @@ def _kept(spec: RunSpec) -> str | None:
 
 def _row(spec: RunSpec, method: str, stage: dict[str, Any], units: list[dict[str, Any]]) -> dict[str, Any]:
     """Trainings, images and seconds are those of the whole run, candidates and remembered trainings included."""
-    spent = [unit["outcome"] if unit["kind"] == "candidate" else unit
-             for unit in units if unit["kind"] in ("training", "candidate")]  # fmt: skip
+    spent = [unit["outcome"] if unit["kind"] == "candidate" else unit for unit in units
+             if unit["kind"] == "candidate" or (unit["kind"] == "training" and "candidate" not in unit)]  # fmt: skip
     environment = json.loads((spec.out / "environment.json").read_text("utf-8"))
     values = {
         "dataset": spec.dataset,
