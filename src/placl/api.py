@@ -47,13 +47,14 @@ FEW, FULL = "few", "full"
 class Result:
     """What a training came to; ``rows`` is ``results.csv``."""
 
-    run: Path
-    rows: list[dict[str, Any]]
+    run: Path  # the folder
+    rows: list[dict[str, Any]]  # one a stage: scores, labels used, images, seconds, sha256 of the weights
     best: str  # the stage in ``best/``: the last one, or the best on the validation set
     seconds: float  # of all sessions
     skipped: tuple[str, ...] = ()  # unlabelled images that could not be read
 
     def row(self, stage: str) -> dict[str, Any]:
+        """The results of a stage: ``round_0``, ``round_1``, ..., ``final``."""
         return next(row for row in self.rows if row["stage"] == stage)
 
     @property
@@ -81,10 +82,11 @@ def train(
     dataset: Dataset | None = None,
     library: Path | None = None,
 ) -> Result:
-    """Train, or carry on with the training in ``out``.
+    """Train, or carry on with the training in ``out``, the run folder.
 
-    ``dataset`` stands in for the files of ``config.data``; ``library`` is a folder in which runs that have trainings in
-    common find them.
+    ``watch`` is told of progress (default: nobody is), ``dataset`` stands in for the files of ``config.data``, and
+    ``library`` is a folder in which runs that have trainings in common find them. Worker processes import the calling
+    script again, so that in a script the call belongs under ``if __name__ == "__main__":``.
     """
     watch = watch or Silent()
     if multiprocessing.parent_process() is not None:
