@@ -35,6 +35,7 @@ from placl.report.observing import keep_gallery, keep_opinion
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
 from placl.stages import FIRST, Stage, Unit, train_side_by_side
+from placl.tracking import Tracking, tracked
 from placl.version import VERSION
 from placl.watch import Silent, Watch
 
@@ -108,6 +109,19 @@ def train_with(
     library: Path | None = None,
 ) -> Result:
     """As :func:`train`, on an executor that is there already, and in any process."""
+    with tracked(config.track, watch) as tracking:
+        return _train(config, out, watch, dataset, executor, library, tracking)
+
+
+def _train(
+    config: Config,
+    out: Path,
+    watch: Watch,
+    dataset: Dataset | None,
+    executor: Executor,
+    library: Path | None,
+    tracking: Tracking,
+) -> Result:
     config = config.anchored()
     refuse_foreign(out, config)  # before any time goes into the data
     if dataset is None:
@@ -133,6 +147,8 @@ def train_with(
     parts = identity(problem, config)
     key = key_of(**parts)
     run.identify(key, **parts)
+    run.tracking = tracking
+    tracking.begin(run.path, config)
     keep_gallery(run.path / GALLERY, problem)
     run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
     watch.say(describe(split, dataset.pool))
@@ -152,7 +168,9 @@ def train_with(
         run.write_json(f"{stage.name}/metrics.json", {"val": stage.val.to_dict(), "test": test and test.to_dict()})
         here = {row["stage"] for row in rows}
         run.write_rows("results.csv", [*rows, *(row for row in known if row["stage"] not in here)])
-        scores = {f"stages/{part}": rows[-1][part] for part in ("val", "test") if rows[-1][part] is not None}
+        scores = {
+            f"stages/{part}": rows[-1][part] for part in ("val", "test", "selected") if rows[-1][part] is not None
+        }
         run.log(scores, len(rows) - 1)
         run.write_report()
         watch.say(_line(rows[-1], stage))
@@ -206,7 +224,7 @@ def check_networks(config: Config, keypoints: int) -> None:
 
 def identity(problem: Problem, config: Config) -> dict[str, str]:
     """Hashes of all that the units of a run share: what would change their results if it changed."""
-    settings = config.model_dump(mode="json", exclude={"data", "execute", "ray", "reference", "preset"})
+    settings = config.model_dump(mode="json", exclude={"data", "execute", "ray", "reference", "preset", "track"})
     threads = [config.execute.threads, config.execute.final_threads]
     if (config.ray.gpus_per_candidate or 1) > 1:  # a candidate's gradients are then summed in another order
         threads.append(int(config.ray.gpus_per_candidate or 1))

@@ -79,10 +79,15 @@ def dump(config: Config) -> str:
     return yaml.safe_dump(json.loads(config.model_dump_json()), sort_keys=False)
 
 
+def flat(config: Config) -> dict[str, Any]:
+    """Every key with its value, as ``{"train.lr": 0.001}``; paths are text."""
+    return _flatten(json.loads(config.model_dump_json()))
+
+
 def differences(old: Config, new: Config) -> list[str]:
     """Keys that differ and change results, as ``train.lr: 0.001 -> 0.01``."""
-    without_effect = {"execute.where", "execute.workers", "data.cache", "ray.address", "ray.retries"}
-    a, b = _flatten(json.loads(old.model_dump_json())), _flatten(json.loads(new.model_dump_json()))
+    without_effect = {"execute.where", "execute.workers", "data.cache", "ray.address", "ray.retries", "track"}
+    a, b = flat(old), flat(new)
     return [f"{k}: {a[k]} -> {b[k]}" for k in a if k not in without_effect and a[k] != b[k]]
 
 
