@@ -56,10 +56,9 @@ def settings_table() -> list[str]:
     """Every key of the configuration, what it means, and what the presets say, section by section."""
     presets = {name: read_preset(name) for name in PRESETS}
     alone = {name: field for name, field in Config.model_fields.items() if not _is_section(field)}
-    lines = [
-        *_head(),
-        *(_line(name, field, [preset.get(name) for preset in presets.values()]) for name, field in alone.items()),
-    ]
+    lines = _head()
+    for name, field in alone.items():
+        lines.append(_line(name, field, [preset[name] for preset in presets.values()]))
     for name, field in Config.model_fields.items():
         if not _is_section(field):
             continue

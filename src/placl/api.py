@@ -168,10 +168,8 @@ def _train(
         run.write_json(f"{stage.name}/metrics.json", {"val": stage.val.to_dict(), "test": test and test.to_dict()})
         here = {row["stage"] for row in rows}
         run.write_rows("results.csv", [*rows, *(row for row in known if row["stage"] not in here)])
-        scores = {
-            f"stages/{part}": rows[-1][part] for part in ("val", "test", "selected") if rows[-1][part] is not None
-        }
-        run.log(scores, len(rows) - 1)
+        scores = {f"stages/{part}": rows[-1][part] for part in ("val", "test", "selected")}
+        run.log({name: value for name, value in scores.items() if value is not None}, len(rows) - 1)
         run.write_report()
         watch.say(_line(rows[-1], stage))
 

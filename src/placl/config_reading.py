@@ -25,8 +25,8 @@ PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "cach
 def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> Config:
     """A preset, a YAML file over it, and overrides (``{"train.lr": 0.01}``) over that.
 
-    Keys are those of the presets; ``{"preset": "paper"}`` names another than ``cpu``, ``{"data": "placl.yaml"}`` a file of
-    the data. What is wrong is an ``InputError`` that names the nearest valid key or value.
+    Keys are those of the presets; ``{"preset": "paper"}`` names another than ``cpu``, ``{"data": "placl.yaml"}`` a file
+    of the data. What is wrong is an ``InputError`` that names the nearest valid key or value.
     """
     overrides = overrides or {}
     own = {} if file is None else _read_yaml(file)

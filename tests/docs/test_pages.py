@@ -124,13 +124,12 @@ def parse(arguments: list[str]) -> None:
 
 def parse_script(arguments: list[str]) -> None:
     """A benchmark's own parser takes the arguments."""
-    script, *rest = arguments
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", arguments)
         patch.syspath_prepend(ROOT / "benchmarks")
         patch.setattr("argparse.ArgumentParser.parse_args", parse_and_stop)
         with pytest.raises(Parsed):
-            runpy.run_path(str(ROOT / script), run_name="__main__")
+            runpy.run_path(str(ROOT / arguments[0]), run_name="__main__")
 
 
 class Parsed(Exception):  # noqa: N818 - it is no error
