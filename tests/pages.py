@@ -5,7 +5,7 @@ A mark is an HTML comment in the line before a block, invisible to readers:
     <!-- run -->             commands and Python are run, one block after another, as someone who follows the page would
     <!-- file: NAME -->      the block is written to a file of that name, for the blocks that are run
     <!-- parse: REASON -->   is not run, for that reason; commands, settings and imports are checked all the same
-    <!-- shows -->           is nothing to run: output, a listing
+    <!-- shows -->           is nothing to run: a listing, or, as ```text, what the block before it prints
     <!-- test -->            the README's own test commands, which .ci/run runs
 
 A page may begin with ``<!-- start: trained -->``: its folder then holds finished runs beside the data.
