@@ -45,7 +45,7 @@ def _linked(readme: str, root: Path, files: Files) -> set[str]:
 
 def _from_root(target: str, place: Path) -> str:
     path = (place / target).resolve()
-    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else target
+    return path.relative_to(ROOT).as_posix() if path.exists() and path.is_relative_to(ROOT) else target
 
 
 def _in_site(target: str, place: Path) -> str:

@@ -52,8 +52,9 @@ def test_mlflow(run: Path, tiny: Callable[..., Config], tmp_path: Path, monkeypa
 
 
 def test_wandb_offline(run: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb")
+    wandb = pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
+    wandb.teardown()  # it reads the environment once
     tracker = WandB()
     known, where = tracker.begin(run, flat(tiny({"train.lr": 0.5})), None)
     assert known

@@ -109,11 +109,13 @@ def train_with(
     library: Path | None = None,
 ) -> Result:
     """As :func:`train`, on an executor that is there already, and in any process."""
+    config = config.anchored()
+    refuse_foreign(out, config)  # before any time goes into the data
     with tracked(config.track, watch) as tracking:
-        return _train(config, out, watch, dataset, executor, library, tracking)
+        return _train_in(config, out, watch, dataset, executor, library, tracking)
 
 
-def _train(
+def _train_in(
     config: Config,
     out: Path,
     watch: Watch,
@@ -122,8 +124,6 @@ def _train(
     library: Path | None,
     tracking: Tracking,
 ) -> Result:
-    config = config.anchored()
-    refuse_foreign(out, config)  # before any time goes into the data
     if dataset is None:
         workers = config.execute.workers or available_cores()
         dataset = load_dataset(

@@ -22,7 +22,7 @@ from placl.watch import Watch
 
 KEPT = "tracking.json"  # in the run folder: the tracker's id of the run, and how far numbers were sent
 RESULTS = ("report.html", "results.csv", "config.yaml", "best")  # what a finished run leaves with the tracker
-PATIENCE = 60.0  # seconds that a finished training waits for its tracker
+PATIENCE = {True: 60.0, False: 5.0}  # seconds that a training waits for its tracker: when finished, when it failed
 
 
 class Tracking:
@@ -54,9 +54,9 @@ class Tracking:
         files = [self._run / name for name in RESULTS if finished and (self._run / name).exists()]
         self._calls.put(lambda: self._tracker.end(files, finished))
         self._calls.put(None)
-        self._thread.join(PATIENCE)
+        self._thread.join(PATIENCE[finished])
         if self._thread.is_alive():
-            self._watch.say(f"track={self._name}: has not answered for {PATIENCE:.0f} s; it may lack the last numbers")
+            self._watch.say(f"track={self._name}: does not answer; it may lack the last numbers and the results")
 
     def _work(self) -> None:
         try:

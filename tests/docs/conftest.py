@@ -119,6 +119,7 @@ def prepare(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         shutil.copytree(request.getfixturevalue(name), folder)
         monkeypatch.chdir(folder)
         monkeypatch.setenv("PLACL_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr("placl.tracking.PATIENCE", {True: 600.0, False: 600.0})  # or it would work on elsewhere
         monkeypatch.setattr("webbrowser.open", lambda address: True)
         monkeypatch.setattr("socketserver.BaseServer.serve_forever", lambda server, poll_interval=0.5: None)
         return folder
