@@ -21,7 +21,7 @@ def main() -> None:
     def run(cell: re.Match[str]) -> str:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(cell["code"], str(PAGE), "exec"), namespace)
+            exec(compile(cell["code"], str(PAGE), "exec", dont_inherit=True), namespace)
         return f"{cell['cell']}{printed.getvalue()}```"
 
     with tempfile.TemporaryDirectory() as folder:

@@ -23,7 +23,7 @@ from placl.cli.main import app, main
 
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 LANGUAGES = {"bash", "python", "yaml", "json", "text", "dockerfile", ""}
-CHECKED = {"run", "file", "parse"}
+CHECKED = [page for page in PAGES if any(block.mark in ("run", "file", "parse") for block in blocks(page))]
 every_page = pytest.mark.parametrize("page", PAGES, ids=IDS)
 
 
@@ -35,38 +35,41 @@ def test_every_block_is_marked(page: Path) -> None:
         assert (block.mark in ("file", "parse")) == bool(block.value), f"{block.place}: {block.mark} what, or why?"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(b.mark in CHECKED for b in blocks(page))], ids=str)
+@pytest.mark.parametrize("page", CHECKED, ids=lambda page: page.name)
 def test_the_page_does_what_it_says(
     page: Path, prepare: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From top to bottom in one folder, Python in one namespace, as a reader would."""
     folder = prepare(start(page))
-    found = blocks(page)
-    for block in found:
+    for block in blocks(page):
         if block.mark == "file":
             (folder / block.value).write_text(block.text)
             read_file(block, folder / block.value)
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for block in found:
-        if block.mark == "shows" and block.language == "text":
+    for block in blocks(page):
+        if block.mark in ("run", "parse"):
+            capsys.readouterr()
+            check(block, namespace)
+        elif block.mark == "shows" and block.language == "text":
             assert shape(capsys.readouterr().out) == shape(block.text), f"{block.place}: is not what is printed"
-        if block.mark not in ("run", "parse"):
-            continue
-        capsys.readouterr()
-        if block.language == "bash":
-            subprocess.run(["bash", "-n"], input=block.text, text=True, check=True)
-            for words in block.commands:
-                check(block, words)
-        elif block.language == "python":
-            tree = ast.parse(block.text, block.place)
-            if block.mark == "parse":  # what is imported must be there
-                tree.body = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
-            exec(compile(tree, block.place, "exec"), namespace)
-        elif block.language == "yaml":
-            for text in re.findall(r"entrypoint: (placl .+)", yaml.safe_dump(yaml.safe_load(block.text), width=1000)):
-                parse(text.split()[1:])
-        else:
-            assert block.language == "dockerfile", f"{block.place}: cannot be run"
+
+
+def check(block: Block, namespace: dict[str, Any]) -> None:
+    if block.language == "bash":
+        subprocess.run(["bash", "-n"], input=block.text, text=True, check=True)
+        for words in block.commands:
+            check_command(block, words)
+    elif block.language == "python":
+        tree = ast.parse(block.text, block.place)
+        if block.mark == "parse":  # what is imported must be there
+            tree.body = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        exec(compile(tree, block.place, "exec", dont_inherit=True), namespace)
+    elif block.language == "yaml":
+        yaml.safe_load(block.text)
+        for command in re.findall(r"entrypoint: placl (.+)", block.text):
+            parse(command.split())
+    else:
+        assert block.language == "dockerfile", f"{block.place}: cannot be run"
 
 
 def shape(printed: str) -> str:
@@ -75,7 +78,7 @@ def shape(printed: str) -> str:
     return re.sub(r"#(, #)+", "#", numberless)
 
 
-def check(block: Block, words: list[str]) -> None:
+def check_command(block: Block, words: list[str]) -> None:
     """Run a command, or have it parsed by the program that it is for."""
     program, *arguments = words
     if program == "pip":
@@ -114,7 +117,7 @@ def parse(arguments: list[str]) -> None:
     (name, given), *_ = seen
     if name in ("train", "plan"):
         file, overrides = cli_train.split_settings(given["settings"] or [])
-        configuration.load(file and (Path(file.name) if file.is_absolute() else file), overrides)
+        configuration.load(file and Path(file.name), overrides)  # of whatever folder it is on a cluster
     elif name == "study":
         from placl import studies
 
