@@ -51,9 +51,10 @@ def test_mlflow(run: Path, tiny: Callable[..., Config], tmp_path: Path, monkeypa
     assert [file.path for file in client.list_artifacts(known, "best")] == ["best/model.yaml"]
 
 
-def test_wandb_offline(run: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_offline(run: Path, tiny: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wandb = pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path))
     wandb.teardown()  # it reads the environment once
     tracker = WandB()
     known, where = tracker.begin(run, flat(tiny({"train.lr": 0.5})), None)
@@ -64,6 +65,7 @@ def test_wandb_offline(run: Path, tiny: Callable[..., Config], monkeypatch: pyte
     tracker.log({"stages/val": 64.5}, 1)
     assert tracker._run.summary["stages/val"] == 64.5
     tracker.end([run / "report.html", run / "best"], finished=True)
+    wandb.teardown()  # ends the process that writes the file
     (folder,) = (run / "wandb").glob("offline-run-*")
     (file,) = folder.glob("*.wandb")
     content = file.read_bytes()

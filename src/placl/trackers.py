@@ -78,7 +78,7 @@ class WandB:
             settings=wandb.Settings(silent=True, console="off"),
         )
         self._groups: set[str] = set()
-        where = self._run.url or f"offline; wandb sync {Path(self._run.dir).parent} sends it"
+        where = self._run.url if online else f"offline; wandb sync {Path(self._run.dir).parent} sends it"
         return str(self._run.id), str(where)
 
     def log(self, scalars: dict[str, float], step: int) -> None:
