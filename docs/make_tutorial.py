@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_name("tutorial.md")
-CELL = re.compile(r"(?P<cell>```python\n(?P<code>.*?)```\n\n<!-- shows -->\n```text\n).*?```", re.DOTALL)
+CELL = re.compile(
+    r"(?P<cell>```python\n(?P<code>.*?)```)(?:\n\n<!-- shows -->\n```text\n.*?```)?",  # with what it printed before
+    re.DOTALL,
+)
 
 
 def main() -> None:
@@ -22,7 +25,8 @@ def main() -> None:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(cell["code"], str(PAGE), "exec", dont_inherit=True), namespace)
-        return f"{cell['cell']}{printed.getvalue()}```"
+        output = f"\n\n<!-- shows -->\n```text\n{printed.getvalue()}```" if printed.getvalue() else ""
+        return cell["cell"] + output
 
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
