@@ -44,7 +44,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("placl.demo.SETTINGS", {"data.label_fraction": 0.25, "reference": True, **demo})
     for name, count in {"TRAIN": 80, "VAL": 10, "TEST": 10}.items():
         monkeypatch.setattr(f"placl.demo.{name}", count)
-    monkeypatch.setattr("placl.planning.CALIBRATION", 0.1)
+    monkeypatch.setattr("placl.calibration.CALIBRATION", 0.1)
 
 
 @pytest.fixture(scope="session")
