@@ -35,6 +35,7 @@ from placl.report.observing import keep_gallery, keep_opinion
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
 from placl.stages import FIRST, Stage, Unit, train_side_by_side
+from placl.tracking import Tracking, tracked
 from placl.version import VERSION
 from placl.watch import Silent, Watch
 
@@ -47,13 +48,14 @@ FEW, FULL = "few", "full"
 class Result:
     """What a training came to; ``rows`` is ``results.csv``."""
 
-    run: Path
-    rows: list[dict[str, Any]]
+    run: Path  # the folder
+    rows: list[dict[str, Any]]  # one a stage: scores, labels used, images, seconds, sha256 of the weights
     best: str  # the stage in ``best/``: the last one, or the best on the validation set
     seconds: float  # of all sessions
     skipped: tuple[str, ...] = ()  # unlabelled images that could not be read
 
     def row(self, stage: str) -> dict[str, Any]:
+        """The results of a stage: ``round_0``, ``round_1``, ..., ``final``."""
         return next(row for row in self.rows if row["stage"] == stage)
 
     @property
@@ -81,10 +83,11 @@ def train(
     dataset: Dataset | None = None,
     library: Path | None = None,
 ) -> Result:
-    """Train, or carry on with the training in ``out``.
+    """Train, or carry on with the training in ``out``, the run folder.
 
-    ``dataset`` stands in for the files of ``config.data``; ``library`` is a folder in which runs that have trainings in
-    common find them.
+    ``watch`` is told of progress (default: nobody is), ``dataset`` stands in for the files of ``config.data``, and
+    ``library`` is a folder in which runs that have trainings in common find them. Worker processes import the calling
+    script again, so that in a script the call belongs under ``if __name__ == "__main__":``.
     """
     watch = watch or Silent()
     if multiprocessing.parent_process() is not None:
@@ -108,6 +111,19 @@ def train_with(
     """As :func:`train`, on an executor that is there already, and in any process."""
     config = config.anchored()
     refuse_foreign(out, config)  # before any time goes into the data
+    with tracked(config.track, watch) as tracking:
+        return _train_in(config, out, watch, dataset, executor, library, tracking)
+
+
+def _train_in(
+    config: Config,
+    out: Path,
+    watch: Watch,
+    dataset: Dataset | None,
+    executor: Executor,
+    library: Path | None,
+    tracking: Tracking,
+) -> Result:
     if dataset is None:
         workers = config.execute.workers or available_cores()
         dataset = load_dataset(
@@ -131,6 +147,8 @@ def train_with(
     parts = identity(problem, config)
     key = key_of(**parts)
     run.identify(key, **parts)
+    run.tracking = tracking
+    tracking.begin(run.path, config)
     keep_gallery(run.path / GALLERY, problem)
     run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
     watch.say(describe(split, dataset.pool))
@@ -150,8 +168,8 @@ def train_with(
         run.write_json(f"{stage.name}/metrics.json", {"val": stage.val.to_dict(), "test": test and test.to_dict()})
         here = {row["stage"] for row in rows}
         run.write_rows("results.csv", [*rows, *(row for row in known if row["stage"] not in here)])
-        scores = {f"stages/{part}": rows[-1][part] for part in ("val", "test") if rows[-1][part] is not None}
-        run.log(scores, len(rows) - 1)
+        scores = {f"stages/{part}": rows[-1][part] for part in ("val", "test", "selected")}
+        run.log({name: value for name, value in scores.items() if value is not None}, len(rows) - 1)
         run.write_report()
         watch.say(_line(rows[-1], stage))
 
@@ -204,7 +222,7 @@ def check_networks(config: Config, keypoints: int) -> None:
 
 def identity(problem: Problem, config: Config) -> dict[str, str]:
     """Hashes of all that the units of a run share: what would change their results if it changed."""
-    settings = config.model_dump(mode="json", exclude={"data", "execute", "ray", "reference", "preset"})
+    settings = config.model_dump(mode="json", exclude={"data", "execute", "ray", "reference", "preset", "track"})
     threads = [config.execute.threads, config.execute.final_threads]
     if (config.ray.gpus_per_candidate or 1) > 1:  # a candidate's gradients are then summed in another order
         threads.append(int(config.ray.gpus_per_candidate or 1))

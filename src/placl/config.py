@@ -17,12 +17,13 @@ from pydantic_core import PydanticCustomError
 if TYPE_CHECKING:
     from placl.config_reading import differences as differences
     from placl.config_reading import dump as dump
+    from placl.config_reading import flat as flat
     from placl.config_reading import load as load
     from placl.config_reading import parse_override as parse_override
     from placl.config_reading import read_preset as read_preset
 
 PRESETS = ("cpu", "fast", "paper")
-_READING = ("differences", "dump", "load", "parse_override", "read_preset")
+_READING = ("differences", "dump", "flat", "load", "parse_override", "read_preset")
 
 
 def __getattr__(name: str) -> Any:
@@ -325,6 +326,9 @@ class Config(Section):
     ray: Ray = Ray()
     reference: bool = Field(
         False, description="also train on the labels of the unlabelled instances, where there are any, as a yardstick"
+    )
+    track: Literal["none", "mlflow", "wandb"] = Field(
+        "none", description="a tracker that settings, numbers and results go to as well (docs/tracking.md)"
     )
 
     @model_validator(mode="after")

@@ -23,7 +23,11 @@ PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "cach
 
 
 def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> Config:
-    """A preset, a YAML file over it, and overrides (``{"train.lr": 0.01}``) over that."""
+    """A preset, a YAML file over it, and overrides (``{"train.lr": 0.01}``) over that.
+
+    Keys are those of the presets; ``{"preset": "paper"}`` names another than ``cpu``, ``{"data": "placl.yaml"}`` a file
+    of the data. What is wrong is an ``InputError`` that names the nearest valid key or value.
+    """
     overrides = overrides or {}
     own = {} if file is None else _read_yaml(file)
     if isinstance(own.get("data"), str):  # a dataset file, relative to the file that names it
@@ -75,10 +79,15 @@ def dump(config: Config) -> str:
     return yaml.safe_dump(json.loads(config.model_dump_json()), sort_keys=False)
 
 
+def flat(config: Config) -> dict[str, Any]:
+    """Every key with its value, as ``{"train.lr": 0.001}``; paths are text."""
+    return _flatten(json.loads(config.model_dump_json()))
+
+
 def differences(old: Config, new: Config) -> list[str]:
     """Keys that differ and change results, as ``train.lr: 0.001 -> 0.01``."""
-    without_effect = {"execute.where", "execute.workers", "data.cache", "ray.address", "ray.retries"}
-    a, b = _flatten(json.loads(old.model_dump_json())), _flatten(json.loads(new.model_dump_json()))
+    without_effect = {"execute.where", "execute.workers", "data.cache", "ray.address", "ray.retries", "track"}
+    a, b = flat(old), flat(new)
     return [f"{k}: {a[k]} -> {b[k]}" for k in a if k not in without_effect and a[k] != b[k]]
 
 

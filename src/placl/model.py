@@ -27,6 +27,8 @@ WEIGHTS, DESCRIPTION = "model.safetensors", "model.yaml"
 
 @dataclass(frozen=True)
 class Model:
+    """A network with what it needs to be used. Called with images, it predicts: ``placl.load("runs/x")(images)``."""
+
     net: KeypointNet
     skeleton: Skeleton
     config: Config  # model, train, label, select, reward and the crops' geometry are those of the training
@@ -68,7 +70,7 @@ class Model:
 
 
 def load(run: Path | str, device: str = "auto") -> Model:
-    """The best model of a run."""
+    """The best model of a run, or of a copy of its ``best/``; ``device`` is ``auto``, ``cpu`` or ``cuda``."""
     return Model.from_dir(run, device)
 
 

@@ -52,12 +52,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
+    """What a training would come to, and what it would take on this machine."""
+
     trainings: dict[str, int]  # full trainings by name, and their training images
-    candidates: int
-    parts: tuple[Part, ...]
+    candidates: int  # of all searches together
+    parts: tuple[Part, ...]  # in order: name, trainings, images and seconds of each
     disk: dict[str, int]  # bytes: "crops" (in the cache, now) and "run" (the folder, in the end)
-    workers: int
-    notes: tuple[str, ...] = ()
+    workers: int  # processes, or GPUs
+    notes: tuple[str, ...] = ()  # what is worth knowing beforehand, a line each
 
     @property
     def images(self) -> int:

@@ -9,6 +9,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Curriculum:
+    """Gamma: the confidence that a pseudo-label needs, epoch group by epoch group."""
+
     thresholds: tuple[float, ...]  # (N_G,), each in [0, 1]
 
     def __post_init__(self) -> None:

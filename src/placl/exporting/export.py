@@ -39,6 +39,8 @@ HOW_TO_CROP = (
 
 @dataclass(frozen=True)
 class Exported:
+    """What an export wrote, and how it was found to agree with PyTorch."""
+
     folder: Path
     files: dict[str, int]  # name -> bytes
     agreement: dict[str, Agreement]  # model file -> how far it is from PyTorch

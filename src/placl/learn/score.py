@@ -16,6 +16,8 @@ from placl.metrics import PCK, oks_map, pck, pck_auc, pckh
 
 @dataclass(frozen=True)
 class Score:
+    """How well keypoints were found."""
+
     value: float  # the chosen metric, in percent
     metric: str  # e.g. "PCK@0.1"
     per_keypoint: dict[str, float | None]  # PCK (or PCKh) by name; None where no instance shows the keypoint

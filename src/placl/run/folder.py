@@ -32,6 +32,7 @@ from placl.models.zoo import KeypointNet
 from placl.report.collecting import collect
 from placl.report.page import page
 from placl.run.journal import Journal
+from placl.tracking import Tracking
 from placl.version import VERSION
 
 INSTANCES_AT_ONCE = 1 << 14
@@ -50,6 +51,7 @@ class RunFolder:
             write_atomic(path / "environment.json", json.dumps(environment(), indent=2) + "\n")
         self.journal = Journal(path / "journal.jsonl")
         self._board: Any = None  # a SummaryWriter, once something is logged
+        self.tracking: Tracking | None = None
 
     def identify(self, key: str, **parts: str) -> None:
         """Keep what the run stands on, or refuse to mix it with what it stood on before."""
@@ -129,7 +131,10 @@ class RunFolder:
                 part.unlink(missing_ok=True)
 
     def log(self, scalars: dict[str, float], step: int) -> None:
-        """Numbers over steps, as TensorBoard event files in ``tb/``. A unit read from the journal logs again."""
+        """Numbers over steps, as TensorBoard event files in ``tb/`` and to the run's tracker, where it has one.
+
+        A unit read from the journal logs again.
+        """
         if self._board is None:
             from torch.utils.tensorboard import SummaryWriter  # a second that runs without it need not wait
 
@@ -137,6 +142,8 @@ class RunFolder:
         for name, value in scalars.items():
             self._board.add_scalar(name, value, step)
         self._board.flush()
+        if self.tracking is not None:
+            self.tracking.log(scalars, step)
 
     def write_report(self) -> None:
         """``report.html`` from what the folder holds so far."""

@@ -60,7 +60,7 @@ def settings_key(config: Config) -> str:
 
     So are settings that the run does not read: another search need not train PLACL's rivals again.
     """
-    settings = config.model_dump(mode="json", exclude={"data", "execute", "ray", "preset"})
+    settings = config.model_dump(mode="json", exclude={"data", "execute", "ray", "preset", "track"})
     searches = config.search.searcher != "constant"
     if config.method != "placl" or not searches:
         settings.pop("proxy")
