@@ -16,6 +16,7 @@ import yaml
 
 from placl.checks import check, check_heads
 from placl.config import Config
+from placl.data.correcting import corrected_split
 from placl.data.load import Dataset, load_dataset
 from placl.data.pool import Pool
 from placl.data.splits import Problem, Split, draw_split, fingerprint, make_problem, take_ids
@@ -174,7 +175,7 @@ def train_with(
 
 def draw_roles(dataset: Dataset, config: Config) -> Split:
     settings = config.data
-    return draw_split(
+    drawn = draw_split(
         dataset.pool,
         dataset.source,
         label_fraction=settings.label_fraction,
@@ -182,6 +183,7 @@ def draw_roles(dataset: Dataset, config: Config) -> Split:
         test_fraction=settings.test_fraction,
         seed=settings.split_seed,
     )
+    return corrected_split(drawn, dataset.verdicts) if dataset.verdicts else drawn
 
 
 def check_networks(config: Config, keypoints: int) -> None:

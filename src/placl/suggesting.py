@@ -5,7 +5,7 @@ No label is looked at that the run has not been given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 
 from placl.api import draw_roles
+from placl.config import Config
 from placl.data.load import Dataset, load_dataset
 from placl.data.pool import Pool
 from placl.data.splits import make_problem
@@ -42,10 +43,25 @@ class Suggestion:
     disagreement: float  # mean distance between what the last two networks say, in fields of view
 
 
+@dataclass(frozen=True)
+class Opinions:
+    """What the last networks of a run say of its unlabelled instances."""
+
+    pool: Pool  # without labels
+    last: PseudoLabels
+    before: PseudoLabels | None  # of the network before; None where there is one network
+    config: Config
+
+
 def suggest(
     run: Path, count: int, dataset: Dataset | None = None, on_progress: OnProgress | None = None
 ) -> list[Suggestion]:
     """The ``count`` unlabelled instances of a run whose labels should help most."""
+    return ranked(opinions_of(run, dataset, on_progress), count)
+
+
+def opinions_of(run: Path, dataset: Dataset | None = None, on_progress: OnProgress | None = None) -> Opinions:
+    """Ask the last two networks of a run; one that is still going on will do."""
     config = read_config(run)
     configs = method_of(config).stages(config)
     there = [name for name in configs if (run / name / "model.safetensors").is_file()]
@@ -57,24 +73,37 @@ def suggest(
     pool = make_problem(dataset.pool, split, needs_val=False).unlabelled
     if not len(pool):
         raise InputError(f"{run}: has no unlabelled instances to choose from. Add images with --unlabeled.")
-    opinions: list[PseudoLabels] = []
-    for number, name in enumerate(there[-2:]):
+    asked = there[-2:]
+    found: list[PseudoLabels] = []
+    for number, name in enumerate(asked):
         weights = read_state(run / name / "model.safetensors")
         net = network_with(configs[name], len(pool.skeleton), weights, pick_device(config.execute.device))
         done = number * len(pool)
 
         def progress(some: int, _: int, before: int = done) -> None:
             if on_progress:
-                on_progress(before + some, len(there[-2:]) * len(pool))
+                on_progress(before + some, len(asked) * len(pool))
 
-        opinions.append(label(net, pool, configs[name], on_progress=progress))
-    last, before = opinions[-1], opinions[0]
-    confidence = last.confidence.mean(axis=1)
-    disagreement = np.linalg.norm(last.keypoints - before.keypoints, axis=2).mean(axis=1) / pool.view
-    score = (ranks(-confidence) + ranks(disagreement)) / 2 if len(opinions) > 1 else ranks(-confidence)
-    chosen = choose(score, thumbnails(pool), min(count, len(pool)))
+        found.append(label(net, pool, configs[name], on_progress=progress))
+    return Opinions(pool, found[-1], found[0] if len(found) > 1 else None, config)
+
+
+def ranked(opinions: Opinions, count: int, besides: Collection[str] = ()) -> list[Suggestion]:
+    """The ``count`` instances whose labels should help most, of those that are not in ``besides``."""
+    pool, last, before = opinions.pool, opinions.last, opinions.before
+    free = np.flatnonzero([id_ not in besides for id_ in pool.ids])
+    if not len(free):
+        return []
+    confidence = last.confidence.mean(axis=1)[free]
+    score, disagreement = ranks(-confidence), np.zeros(len(free))
+    if before is not None:
+        apart = np.linalg.norm(last.keypoints - before.keypoints, axis=2).mean(axis=1)
+        disagreement = apart[free] / pool.view
+        score = (score + ranks(disagreement)) / 2
+    chosen = choose(score, thumbnails(pool.take(free)), min(count, len(free)))
     return [
-        Suggestion(pool.ids[i], float(score[i]), float(confidence[i]), float(disagreement[i])) for i in chosen.tolist()
+        Suggestion(pool.ids[free[i]], float(score[i]), float(confidence[i]), float(disagreement[i]))
+        for i in chosen.tolist()
     ]
 
 
