@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import cv2
@@ -27,6 +28,7 @@ from placl.methods.method import method_of
 from placl.models.weights import read_state
 from placl.run.folder import read_config, read_split
 
+ASKED = 3  # networks, the last ones: with cross-training, they were trained on either half, or on both
 SHORTLIST = 5  # times as many as are wanted, of which those that differ most are taken
 THUMBNAIL = 8  # pixels a side: enough to tell pictures apart, too few to tell animals apart
 
@@ -40,7 +42,7 @@ class Suggestion:
     id: str  # as the run's split.json has it: file name, '#', annotation
     score: float  # in [0, 1]: the mean of its ranks in doubt and disagreement
     confidence: float  # mean over keypoints, of the last network
-    disagreement: float  # mean distance between what the last two networks say, in fields of view
+    disagreement: float  # mean distance between what two of the last networks say, in fields of view
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,19 @@ class Opinions:
     """What the last networks of a run say of its unlabelled instances."""
 
     pool: Pool  # without labels
-    last: PseudoLabels
-    before: PseudoLabels | None  # of the network before; None where there is one network
+    each: tuple[PseudoLabels, ...]  # of each network, the last one last
     config: Config
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """(N,) mean over keypoints, of the last network."""
+        return np.asarray(self.each[-1].confidence.mean(axis=1))
+
+    @property
+    def disagreement(self) -> np.ndarray:
+        """(N,) distance between what two networks say, in fields of view: mean over keypoints and pairs."""
+        pairs = [np.linalg.norm(a.keypoints - b.keypoints, axis=2).mean(axis=1) for a, b in combinations(self.each, 2)]
+        return np.mean(pairs, axis=0) / self.pool.view if pairs else np.zeros(len(self.pool))
 
 
 def suggest(
@@ -61,7 +73,7 @@ def suggest(
 
 
 def opinions_of(run: Path, dataset: Dataset | None = None, on_progress: OnProgress | None = None) -> Opinions:
-    """Ask the last two networks of a run; one that is still going on will do."""
+    """Ask the last networks of a run, which may still be going on."""
     config = read_config(run)
     configs = method_of(config).stages(config)
     there = [name for name in configs if (run / name / "model.safetensors").is_file()]
@@ -73,7 +85,7 @@ def opinions_of(run: Path, dataset: Dataset | None = None, on_progress: OnProgre
     pool = make_problem(dataset.pool, split, needs_val=False).unlabelled
     if not len(pool):
         raise InputError(f"{run}: has no unlabelled instances to choose from. Add images with --unlabeled.")
-    asked = there[-2:]
+    asked = there[-ASKED:]
     found: list[PseudoLabels] = []
     for number, name in enumerate(asked):
         weights = read_state(run / name / "model.safetensors")
@@ -85,20 +97,18 @@ def opinions_of(run: Path, dataset: Dataset | None = None, on_progress: OnProgre
                 on_progress(before + some, len(asked) * len(pool))
 
         found.append(label(net, pool, configs[name], on_progress=progress))
-    return Opinions(pool, found[-1], found[0] if len(found) > 1 else None, config)
+    return Opinions(pool, tuple(found), config)
 
 
 def ranked(opinions: Opinions, count: int, besides: Collection[str] = ()) -> list[Suggestion]:
     """The ``count`` instances whose labels should help most, of those that are not in ``besides``."""
-    pool, last, before = opinions.pool, opinions.last, opinions.before
+    pool = opinions.pool
     free = np.flatnonzero([id_ not in besides for id_ in pool.ids])
     if not len(free):
         return []
-    confidence = last.confidence.mean(axis=1)[free]
-    score, disagreement = ranks(-confidence), np.zeros(len(free))
-    if before is not None:
-        apart = np.linalg.norm(last.keypoints - before.keypoints, axis=2).mean(axis=1)
-        disagreement = apart[free] / pool.view
+    confidence, disagreement = opinions.confidence[free], opinions.disagreement[free]
+    score = ranks(-confidence)
+    if len(opinions.each) > 1:
         score = (score + ranks(disagreement)) / 2
     chosen = choose(score, thumbnails(pool.take(free)), min(count, len(free)))
     return [

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from placl.data.skeleton import Skeleton
-from placl.errors import InputError
+from placl.errors import InputError, MachineError
 from placl.files import disk_errors
 
 KIND = "placl corrections"  # what the first line says that the file is
-Verdict = Literal["accepted", "rejected", "open"]  # open: moved and not decided
+VERSION = 1
+FARTHEST = 1e7  # image pixels that a keypoint may lie from the corner
+Place = Annotated[float, Field(ge=-FARTHEST, le=FARTHEST, allow_inf_nan=False)]
+Side = Annotated[float, Field(gt=0, le=FARTHEST, allow_inf_nan=False)]
+Verdict = Literal["accepted", "rejected", "open"]  # open: changed and not decided
+Visibility = Literal[0, 1, 2]  # not labelled, occluded, visible
 
 
 @dataclass(frozen=True)
@@ -28,16 +34,15 @@ class Correction:
 
     id: str  # the instance's, as a run's split.json has it
     verdict: Verdict
-    keypoints: tuple[tuple[float, float], ...]
-    visibility: tuple[Literal[0, 1, 2], ...]  # 0: not labelled, 1: occluded, 2: visible
+    keypoints: tuple[tuple[Place, Place], ...]
+    visibility: tuple[Visibility, ...]
     image: str
-    box: tuple[float, float, float, float] | None  # None: the whole image
+    box: tuple[Place, Place, Side, Side] | None  # None: the whole image
     reviewer: str = ""
-    revision: int = 1  # the how manieth save of this instance
 
-    def __post_init__(self) -> None:
-        if len(self.keypoints) != len(self.visibility):
-            raise ValueError("as many keypoints as visibilities")
+    @property
+    def is_label(self) -> bool:
+        return self.verdict == "accepted" and any(self.visibility)
 
 
 _CORRECTION = TypeAdapter(Correction)
@@ -50,9 +55,11 @@ class Corrections:
         """With a ``skeleton`` the file may be new; one that is there must have its keypoints."""
         self.path = path
         self.latest: dict[str, Correction] = {}
-        self._size = 0  # bytes that have been read
-        if path.exists():
-            self.skeleton = self._head()
+        self.revisions: Counter[str] = Counter()  # how often each instance has been saved
+        self.damaged = 0  # lines that cannot be read: a crash tore them, or a person edited them
+        self._read = 0  # bytes that have been taken in
+        if path.exists() and (skeleton is None or path.stat().st_size):
+            self.skeleton = _skeleton_of(path)
             if skeleton is not None and skeleton.keypoints != self.skeleton.keypoints:
                 raise InputError(f"{path}: has corrections of other keypoints. Move it away to begin anew.")
             self.refresh()
@@ -61,57 +68,81 @@ class Corrections:
         else:
             self.skeleton = skeleton
 
-    def save(self, new: Correction) -> tuple[Correction, Correction | None]:
-        """Keep it, whatever was there before; returns it with its number, and what it replaces."""
-        if len(new.keypoints) != len(self.skeleton):
+    @property
+    def summary(self) -> str:
+        """How many are used for what."""
+        everyone = self.latest.values()
+        accepted = sum(one.is_label for one in everyone)
+        rejected = sum(one.verdict == "rejected" for one in everyone)
+        text = f"{accepted} instances accepted, {rejected} rejected"
+        if undecided := len(everyone) - accepted - rejected:
+            text += f", {undecided} not decided and not used"
+        if self.damaged:
+            text += f", {self.damaged} lines damaged and not used"
+        return text
+
+    def save(self, new: Correction) -> Correction | None:
+        """Keep it, whatever was there before; returns what it replaces."""
+        if not len(new.keypoints) == len(new.visibility) == len(self.skeleton):
             raise InputError(f"{new.id}: has {len(new.keypoints)} keypoints, expected {len(self.skeleton)}.")
         self.refresh()
         old = self.latest.get(new.id)
-        new = replace(new, revision=old.revision + 1 if old else 1)
-        with disk_errors(self.path), open(self.path, "ab") as file:
-            if file.tell() == 0:
-                file.write(_line({"kind": KIND, "version": 1, **asdict(self.skeleton)}))
-            elif not self._ends_whole():
-                file.write(b"\n")  # a crash tore the last line
-            file.write(_line(asdict(new)))
-            file.flush()
+        with disk_errors(self.path), open(self.path, "ab", buffering=0) as file:
+            head = [] if file.tell() else [{"kind": KIND, "version": VERSION, **asdict(self.skeleton)}]
+            lines = b"".join(json.dumps(line, allow_nan=False).encode() + b"\n" for line in [*head, asdict(new)])
+            content = b"\n" * (file.tell() > self._read) + lines  # what has no end was torn by a crash
+            # One write, which the system does not mix with those of other processes.
+            if file.write(content) != len(content):
+                raise MachineError(f"{self.path}: was not written as a whole. Is there room on the disk?")
             os.fsync(file.fileno())
-        self.latest[new.id] = new
-        return new, old
+        self.refresh()
+        return old
 
     def refresh(self) -> None:
-        """Take in what others have written."""
-        content = self._content() if self.path.exists() and self.path.stat().st_size != self._size else b""
-        for line in content.splitlines()[1:]:
-            try:
-                found = _CORRECTION.validate_json(line)
-            except ValidationError:
-                continue  # torn by a crash before it was kept
-            if len(found.keypoints) == len(self.skeleton):
-                self.latest[found.id] = found
-        self._size = len(content) or self._size
+        """Take in what has been written since; a line that has no end yet is left for later."""
+        content = _content(self.path, self._read)
+        if content is None:  # moved away, or begun anew
+            self.latest, self.revisions, self.damaged, self._read = {}, Counter(), 0, 0
+            content = _content(self.path, 0) or b""
+        content = content[: content.rfind(b"\n") + 1]
+        for line in filter(bytes.strip, content.split(b"\n")):
+            self._take(line)
+        self._read += len(content)
 
-    def _head(self) -> Skeleton:
+    def _take(self, line: bytes) -> None:
         try:
-            told: Any = json.loads(self._content().split(b"\n", 1)[0])
-            if told["kind"] != KIND:
-                raise ValueError("something else")
-            pairs = {key: tuple((int(a), int(b)) for a, b in told[key]) for key in ("edges", "flip_pairs")}
-            return Skeleton(tuple(map(str, told["keypoints"])), **pairs, sigmas=tuple(map(float, told["sigmas"])))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise InputError(f"{self.path}: is no file of corrections (its first line says what it is).") from error
-
-    def _content(self) -> bytes:
-        try:
-            return self.path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be read ({error.strerror}).") from error
-
-    def _ends_whole(self) -> bool:
-        with open(self.path, "rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read() == b"\n"
+            found = _CORRECTION.validate_json(line)
+        except ValidationError:
+            self.damaged += KIND.encode() not in line
+            return
+        if not len(found.keypoints) == len(found.visibility) == len(self.skeleton):
+            self.damaged += 1
+            return
+        self.latest[found.id] = found
+        self.revisions[found.id] += 1
 
 
-def _line(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+def _content(path: Path, start: int) -> bytes | None:
+    """What a file holds from a place on; None if it ends before."""
+    try:
+        if not path.exists() or path.stat().st_size < start:
+            return None if start else b""
+        with open(path, "rb") as file:
+            file.seek(start)
+            return file.read()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def _skeleton_of(path: Path) -> Skeleton:
+    """The keypoints that the first line names."""
+    try:
+        told: Any = json.loads((_content(path, 0) or b"").split(b"\n", 1)[0])
+        if (told["kind"], told["version"]) != (KIND, VERSION):
+            raise ValueError("something else")
+        pairs = {key: tuple((int(a), int(b)) for a, b in told[key]) for key in ("edges", "flip_pairs")}
+        return Skeleton(tuple(map(str, told["keypoints"])), **pairs, sigmas=tuple(map(float, told["sigmas"])))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{path}: is no file of corrections of this version (its first line says what it is)."
+        ) from error

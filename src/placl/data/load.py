@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from placl.config import Data, Source
-from placl.data.correcting import Verdicts, correct, read_corrections
+from placl.data.correcting import ByInstance, read_corrections
 from placl.data.crew import Crew
 from placl.data.crop_cache import build_pool, crew_for
 from placl.data.dividing import without_labels
@@ -34,7 +34,7 @@ class Dataset:
     source: np.ndarray  # (N,) "labelled", "unlabelled", "val" or "test"
     notes: tuple[str, ...] = ()  # what was left out on purpose, a line each
     skipped: tuple[str, ...] = ()  # unlabelled images that could not be read, and why
-    verdicts: Verdicts = field(default_factory=Verdicts)  # of people who reviewed instances
+    corrections: ByInstance = field(default_factory=dict)  # what people said of instances
 
 
 def default_cache() -> Path:
@@ -65,7 +65,7 @@ def _load_dataset(
             "no keypoints are known to be left and right of each other. If some are, mirrored images teach wrong "
             "labels: set augment.flip=0 and label.flip=false, or name them left_... and right_... (--keypoints)."
         )
-    corrections = read_corrections(settings.corrections, skeleton.keypoints)
+    corrections, told = read_corrections(settings.corrections, skeleton.keypoints)
     pool, skipped = build_pool(
         instances,
         view=input_size,
@@ -81,12 +81,7 @@ def _load_dataset(
     source[(source == "labelled") & ~pool.labelled] = "unlabelled"
     if not (source == "labelled").any():
         raise InputError(f"{_named(settings)}: no labelled instance: no annotation has a keypoint with v > 0.")
-    if not settings.corrections:
-        return Dataset(pool, source, tuple(notes), tuple(skipped))
-    # Only now, when every instance has its role: corrections add labels and never move what is scored on.
-    pool, verdicts = correct(pool, corrections)
-    notes.append(f"corrections: {len(verdicts.accepted)} instances accepted, {len(verdicts.rejected)} rejected.")
-    return Dataset(pool, source, tuple(notes), tuple(skipped), verdicts)
+    return Dataset(pool, source, (*notes, *told), tuple(skipped), corrections)
 
 
 def read_instances(settings: Data) -> tuple[Instances, np.ndarray, list[str]]:

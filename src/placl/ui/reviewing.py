@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import cv2
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from placl.data.corrections import Correction, Corrections, Verdict
+from placl.data.corrections import Correction, Corrections, Place, Verdict, Visibility
 from placl.data.crops import cut_out
 from placl.data.images import UnreadableImageError
 from placl.data.instances import Instances
 from placl.data.load import read_instances
-from placl.data.skeleton import Skeleton
 from placl.errors import InputError
 from placl.report.page import asset, document
 from placl.suggesting import OnProgress, Opinions, opinions_of, ranked
@@ -27,8 +26,7 @@ from placl.ui.server import Answer, Site
 
 FILE = "corrections.jsonl"  # in a run
 SIDE = 640  # pixels a side of the pictures
-FARTHEST = 1e7  # image pixels that a keypoint may lie from the corner
-Place = Annotated[float, Field(ge=-FARTHEST, le=FARTHEST, allow_inf_nan=False)]
+TOLD = ("id", "verdict", "keypoints", "visibility", "reviewer")  # of a correction, to the page
 
 
 class Save(BaseModel):
@@ -37,10 +35,10 @@ class Save(BaseModel):
     model_config = ConfigDict(extra="forbid")
     id: str
     verdict: Verdict
-    keypoints: list[tuple[Place, Place]]
-    visibility: list[Literal[0, 1, 2]]
+    keypoints: tuple[tuple[Place, Place], ...]
+    visibility: tuple[Visibility, ...]
     reviewer: Annotated[str, Field(max_length=40)]
-    seen: int  # the number of the save that the page knew of; 0: none
+    seen: int  # how many saves of this instance the page knew of
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Item:
 
     id: str
     image: Path
-    box: tuple[float, float, float, float] | None
+    box: tuple[float, float, float, float] | None  # None: the whole image
     to_image: tuple[float, float, float]  # of the picture: image = scale * pixel + (x, y)
     keypoints: np.ndarray  # (K, 2) image pixels
     confidence: np.ndarray  # (K,)
@@ -60,13 +58,14 @@ def review_site(run: Path, count: int, on_progress: OnProgress | None = None) ->
     opinions = opinions_of(run, on_progress=on_progress)
     instances, _, _ = read_instances(opinions.config.data)
     corrections = Corrections(run / FILE, opinions.pool.skeleton)
-    before = [id_ for id_ in corrections.latest if id_ in opinions.pool.ids]
+    there = set(opinions.pool.ids)
+    before = [id_ for id_ in corrections.latest if id_ in there]
     new = [one.id for one in ranked(opinions, count, besides=corrections.latest)]
     return site_of(run, items_of(opinions, instances, [*before, *new]), corrections)
 
 
 def items_of(opinions: Opinions, instances: Instances, ids: Sequence[str]) -> list[Item]:
-    pool, last = opinions.pool, opinions.last
+    pool, last = opinions.pool, opinions.each[-1]
     row_of = {id_: row for row, id_ in enumerate(pool.ids)}
     known = {id_: row for row, id_ in enumerate(instances.ids)}
     places = pool.in_image(last.keypoints)
@@ -94,49 +93,46 @@ def site_of(run: Path, items: Sequence[Item], corrections: Corrections) -> Site:
     known = {item.id: item for item in items}
     lock = Lock()  # answers are given in threads
 
-    def verdicts() -> Answer:
+    def told(id_: str) -> dict[str, Any]:
+        one = corrections.latest[id_]
+        return {name: getattr(one, name) for name in TOLD} | {"revision": corrections.revisions[id_]}
+
+    def verdicts() -> list[dict[str, Any]]:
         with lock:
             corrections.refresh()
-            return Answer(json.dumps([_told(one) for id_, one in corrections.latest.items() if id_ in known]))
+            return [told(id_) for id_ in corrections.latest if id_ in known]
 
     def save(content: Any) -> Answer:
-        new = _correction(content, known)
+        sent = _checked(content, known)
         with lock:
-            kept, old = corrections.save(new)
+            old = corrections.save(_correction(sent, known[sent.id]))
+            kept = told(sent.id)
         # A save that the page did not know of was somebody else's, and is replaced.
-        replaced = old is not None and old.revision != content["seen"] and old.reviewer != new.reviewer
-        return Answer(json.dumps(_told(kept) | {"replaced": replaced}))
+        replaced = old is not None and old.reviewer != sent.reviewer and sent.seen < kept["revision"] - 1
+        return Answer(json.dumps(kept | {"replaced": replaced}))
 
     def whole() -> Answer:
-        return Answer(review_page(run, items, corrections), "text/html")
+        return Answer(review_page(run, items, corrections, verdicts()), "text/html")
 
     pictures = {f"picture/{n}.jpg": partial(picture, item) for n, item in enumerate(items)}
-    return Site(get={"": whole, "verdicts.json": verdicts, **pictures}, post={"save": save})
+    news = {"verdicts.json": lambda: Answer(json.dumps(verdicts()))}
+    return Site(get={"": whole, **news, **pictures}, post={"save": save})
 
 
-def review_page(run: Path, items: Sequence[Item], corrections: Corrections) -> str:
-    skeleton = corrections.skeleton
+def review_page(run: Path, items: Sequence[Item], corrections: Corrections, verdicts: list[dict[str, Any]]) -> str:
+    name, skeleton = run.resolve().name, corrections.skeleton
     content = {
-        "run": run.resolve().name,
+        "run": name,
         "file": str(corrections.path),
         "side": SIDE,
         "keypoints": skeleton.keypoints,
         "edges": skeleton.edges,
-        "sides": sides(skeleton),
-        "items": [_shown(n, item) for n, item in enumerate(items)],
-        "verdicts": [_told(one) for one in corrections.latest.values()],
+        "flip_pairs": skeleton.flip_pairs,
+        "items": [_shown(number, item) for number, item in enumerate(items)],
+        "verdicts": verdicts,
     }
-    style, script = (asset(name, "placl.ui") for name in ("review.css", "review.js"))
-    return document(f"review of {content['run']}", style, script, content, "img-src 'self'; connect-src 'self'")
-
-
-def sides(skeleton: Skeleton) -> list[str]:
-    """(K,) "left", "right" or "middle": the first of a pair is its left one, as names have it."""
-    found = ["middle"] * len(skeleton)
-    for a, b in skeleton.flip_pairs:
-        first, second = (b, a) if "right" in skeleton.keypoints[a].lower() else (a, b)
-        found[first], found[second] = "left", "right"
-    return found
+    style, state, script = (asset(part, "placl.ui") for part in ("review.css", "review_state.js", "review.js"))
+    return document(f"review of {name}", style, state + script, content, "img-src 'self'; connect-src 'self'")
 
 
 def picture(item: Item) -> Answer:
@@ -150,21 +146,18 @@ def picture(item: Item) -> Answer:
 
 
 def _shown(number: int, item: Item) -> dict[str, Any]:
+    scale, x, y = item.to_image
     return {
         "id": item.id,
+        "image": str(item.image),
         "picture": f"picture/{number}.jpg",
-        "map": item.to_image,
+        "map": (scale, x - scale / 2, y - scale / 2),  # pages have a pixel's corner where we have its centre
         "keypoints": np.round(item.keypoints, 2).tolist(),
         "confidence": np.round(item.confidence, 3).tolist(),
     }
 
 
-def _told(one: Correction) -> dict[str, Any]:
-    names = ("id", "verdict", "keypoints", "visibility", "reviewer", "revision")
-    return {name: getattr(one, name) for name in names}
-
-
-def _correction(content: Any, known: dict[str, Item]) -> Correction:
+def _checked(content: Any, known: dict[str, Item]) -> Save:
     try:
         sent = Save.model_validate(content)
     except ValidationError as error:
@@ -172,17 +165,11 @@ def _correction(content: Any, known: dict[str, Item]) -> Correction:
         raise InputError(f"cannot be saved: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from error
     if sent.id not in known:
         raise InputError(f'cannot be saved: "{sent.id}" is not under review.')
-    if len(sent.keypoints) != len(sent.visibility):
-        raise InputError("cannot be saved: as many keypoints as visibilities are needed.")
     if sent.verdict == "accepted" and not any(sent.visibility):
         raise InputError("an instance without a keypoint is no label: reject it.")
-    item = known[sent.id]
-    return Correction(
-        id=sent.id,
-        verdict=sent.verdict,
-        keypoints=tuple(sent.keypoints),
-        visibility=tuple(sent.visibility),
-        image=str(item.image),
-        box=item.box,
-        reviewer=sent.reviewer,
-    )
+    return sent
+
+
+def _correction(sent: Save, item: Item) -> Correction:
+    said = {name: getattr(sent, name) for name in TOLD}
+    return Correction(**said, image=str(item.image), box=item.box)

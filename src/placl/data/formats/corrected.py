@@ -7,24 +7,23 @@ from pathlib import Path
 import numpy as np
 
 from placl.data.corrections import KIND, Corrections
-from placl.data.formats.common import require_image
+from placl.data.formats.common import renamed, require_image
 from placl.data.formats.format import Format, Found, Options
 from placl.data.instances import Instances
 from placl.errors import InputError
 
 
-def read_corrections(path: Path, options: Options) -> Found:
+def read_corrected(path: Path, options: Options) -> Found:
     corrections = Corrections(path)
-    everyone = list(corrections.latest.values())
-    accepted = [one for one in everyone if one.verdict == "accepted" and any(one.visibility)]
+    accepted = [one for one in corrections.latest.values() if one.is_label]
     if not accepted:
-        raise InputError(f"{path}: none of its {len(everyone)} instances is accepted. Review them first.")
+        raise InputError(f"{path}: no instance is accepted ({corrections.summary}). Review some first.")
     roots = [options.images or path.parent, path.parent]
     images = {name: _image(name, roots, path) for name in dict.fromkeys(one.image for one in accepted)}
     files = list(dict.fromkeys(images.values()))
     boxes = np.array([one.box or (np.nan,) * 4 for one in accepted], np.float64)
     instances = Instances(
-        skeleton=corrections.skeleton,
+        skeleton=renamed(corrections.skeleton, options.keypoints),
         images=tuple(files),
         image_index=np.array([files.index(images[one.image]) for one in accepted], np.int64),
         boxes=boxes,
@@ -34,8 +33,7 @@ def read_corrections(path: Path, options: Options) -> Found:
         ids=tuple(one.id for one in accepted),
         sources=(str(path),) * len(files),
     )
-    left = len(everyone) - len(accepted)
-    return Found(instances, (f"{path.name}: {left} instances are not accepted and left out.",) if left else ())
+    return Found(instances, (f"{path}: {corrections.summary}.",))
 
 
 def _image(name: str, roots: list[Path], path: Path) -> Path:
@@ -46,8 +44,11 @@ def _image(name: str, roots: list[Path], path: Path) -> Path:
 def _claims(path: Path) -> bool:
     if path.suffix.lower() != ".jsonl" or not path.is_file():
         return False
-    with open(path, "rb") as file:
-        return KIND.encode() in file.readline(1 << 16)
+    try:
+        with open(path, "rb") as file:
+            return KIND.encode() in file.readline(1 << 16)
+    except OSError:
+        return False
 
 
-FORMAT = Format("corrections", "corrections of placl ui --review", _claims, read_corrections)
+FORMAT = Format("corrections", "corrections of placl ui --review", _claims, read_corrected)

@@ -19,3 +19,13 @@ function svg(name, attributes, ...children) {
   for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
   return add(node, children);
 }
+// "left", "right" or "middle" of each keypoint.
+function sides(told) {
+  const found = told.keypoints.map(() => "middle");
+  for (const [a, b] of told.flip_pairs) {
+    const swapped = /left|^l[_-]/i.test(told.keypoints[b]);
+    found[swapped ? b : a] = "left";
+    found[swapped ? a : b] = "right";
+  }
+  return found;
+}

@@ -182,11 +182,6 @@ function gallery(run) {
     el("p", {id: "selection"}, `${count} of ${total} keypoints here would be selected, and ${(100 * Math.max(0, Math.min(1, share))).toFixed(0)} % of ${byInstance ? "instances" : "keypoints"} in the round.` + (next && next.thresholds ? ` The round's thresholds: ${next.thresholds.map((t) => t.toFixed(2)).join(", ")}.` : "")),
     list.length ? el("div", {class: "tiles"}, list.map((card) => el("button", {class: `tile${card.used ? "" : " out"}`, type: "button", title: card.id, onclick: () => zoom(run, card.i)}, picture(told, card.i, opinion, card.chosen), el("span", {}, `${card.sure.toFixed(2)} · ${card.id}`)))) : el("p", {}, "None is rejected at this threshold."));
 }
-function sides(told) {
-  const found = told.keypoints.map(() => "middle");
-  for (const [a, b] of told.flip_pairs) { const swapped = /left|^l[_-]/i.test(told.keypoints[b]); found[swapped ? b : a] = "left"; found[swapped ? a : b] = "right"; }
-  return found;
-}
 function picture(told, i, opinion, chosen) {
   const size = told.size, dot = size / 42, points = opinion.keypoints[i], side = sides(told);
   const parts = [svg("image", {href: told.pictures[i], width: size, height: size})];
