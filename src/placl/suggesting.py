@@ -26,6 +26,7 @@ from placl.learn.network import network_with
 from placl.learn.pseudo_labels import PseudoLabels
 from placl.methods.method import method_of
 from placl.models.weights import read_state
+from placl.models.zoo import KeypointNet
 from placl.run.folder import read_config, read_split
 
 ASKED = 3  # networks, the last ones: with cross-training, they were trained on either half, or on both
@@ -88,8 +89,7 @@ def opinions_of(run: Path, dataset: Dataset | None = None, on_progress: OnProgre
     asked = there[-ASKED:]
     found: list[PseudoLabels] = []
     for number, name in enumerate(asked):
-        weights = read_state(run / name / "model.safetensors")
-        net = network_with(configs[name], len(pool.skeleton), weights, pick_device(config.execute.device))
+        net = _network(run / name / "model.safetensors", configs[name], len(pool.skeleton))
         done = number * len(pool)
 
         def progress(some: int, _: int, before: int = done) -> None:
@@ -98,6 +98,13 @@ def opinions_of(run: Path, dataset: Dataset | None = None, on_progress: OnProgre
 
         found.append(label(net, pool, configs[name], on_progress=progress))
     return Opinions(pool, tuple(found), config)
+
+
+def _network(weights: Path, config: Config, keypoints: int) -> KeypointNet:
+    try:
+        return network_with(config, keypoints, read_state(weights), pick_device(config.execute.device))
+    except RuntimeError as error:
+        raise InputError(f"{weights}: does not fit the run's network; another version wrote it. Train anew.") from error
 
 
 def ranked(opinions: Opinions, count: int, besides: Collection[str] = ()) -> list[Suggestion]:

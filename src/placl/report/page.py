@@ -47,7 +47,7 @@ def document(title: str, style: str, script: str, content: Any, allowed: str, li
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}"><link rel="icon" href="data:,">'
         f"<title>{escape(title)} · placl</title><style>{style}</style></head>"
         f'<body data-live="{escape(live)}"><main id="page">'
         "<noscript>This page is drawn by a script, which this browser does not run.</noscript></main>"

@@ -69,19 +69,19 @@ def items_of(opinions: Opinions, instances: Instances, ids: Sequence[str]) -> li
     row_of = {id_: row for row, id_ in enumerate(pool.ids)}
     known = {id_: row for row, id_ in enumerate(instances.ids)}
     places = pool.in_image(last.keypoints)
-    ratio = pool.crop_size / SIDE  # pixels of the crop per pixel of the picture
+    ratio = pool.view / SIDE  # pixels of the crop per pixel of the picture, which shows the network's field of view
+    first = (ratio - 1) / 2 + (pool.crop_size - pool.view) / 2  # the picture's first pixel, in the crop
     items = []
     for id_ in ids:
         row, own = row_of[id_], known[id_]
         scale, x, y = pool.to_image[row].tolist()
-        corner = scale * (ratio - 1) / 2  # centres of pixels are at integers in both
         box = instances.boxes[own].tolist()
         items.append(
             Item(
                 id=id_,
                 image=instances.images[instances.image_index[own]],
                 box=None if np.isnan(box).any() else tuple(box),
-                to_image=(scale * ratio, x + corner, y + corner),
+                to_image=(scale * ratio, x + scale * first, y + scale * first),
                 keypoints=places[row],
                 confidence=last.confidence[row],
             )
@@ -132,7 +132,7 @@ def review_page(run: Path, items: Sequence[Item], corrections: Corrections, verd
         "verdicts": verdicts,
     }
     style, state, script = (asset(part, "placl.ui") for part in ("review.css", "review_state.js", "review.js"))
-    return document(f"review of {name}", style, state + script, content, "img-src 'self'; connect-src 'self'")
+    return document(f"review of {name}", style, state + script, content, "img-src 'self' data:; connect-src 'self'")
 
 
 def picture(item: Item) -> Answer:

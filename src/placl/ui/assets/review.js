@@ -30,10 +30,11 @@ function build() {
       el("div", {id: "stage"}, svg("svg", {id: "picture", role: "img"}), el("p", {id: "broken", hidden: true}),
         el("div", {id: "zooming"}, button("closer", "+", "", () => zoomBy(0.7), "Closer"), button("farther", "−", "", () => zoomBy(1 / 0.7), "Farther")),
         el("div", {id: "name"}, button("previous", "‹", "", () => show(current - 1), "Back"), el("span", {id: "which"}), button("next", "›", "", () => show(current + 1), "Next"))),
-      el("div", {id: "panel"}, el("div", {id: "tools"}, tools), el("ul", {id: "points"}, points))),
+      el("div", {id: "panel"}, el("div", {id: "tools"}, tools),
+        el("p", {id: "heads"}, el("span", {}, "keypoint"), el("span", {}, "confidence")), el("ul", {id: "points"}, points),
+        el("div", {id: "keys"}, keys.map(([key, text]) => el("span", {}, el("kbd", {}, key), text))))),
     el("nav", {id: "queue", "aria-label": "instances"}, queue),
-    el("footer", {}, el("div", {id: "keys"}, keys.map(([key, text]) => el("span", {}, el("kbd", {}, key), text))),
-      el("p", {}, "Drag keypoints to where they belong, then accept. Every change is saved at once, to ", el("code", {}, told.file))));
+    el("footer", {}, el("p", {}, "Drag keypoints to where they belong, then accept. Every change is saved at once, to ", el("code", {}, told.file))));
 }
 
 // --- drawing
