@@ -46,8 +46,11 @@ def shown(page: Any, n: int | None = None) -> str:
 
 
 def centre(page: Any, k: int) -> tuple[float, float]:
-    box = page.locator(f"#picture circle[data-k='{k}']").bounding_box()
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    """Of a keypoint on the screen; in one go, since the page may be drawn anew at any time."""
+    script = """(k) => { const box = document.querySelector(`#picture circle[data-k="${k}"]`).getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2]; }"""
+    x, y = page.evaluate(script, k)
+    return x, y
 
 
 def spread(page: Any) -> None:

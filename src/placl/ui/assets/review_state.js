@@ -77,20 +77,22 @@ function take(saved) {
 }
 async function look() {
   if (isSaving) return;
+  const before = trouble;
+  let taken = [];
   try {
     const answer = await fetch("verdicts.json", {cache: "no-store"});
     const saved = await answer.json();
     if (!answer.ok) throw new Error(saved.error);
     if (isBusy()) return;
-    const concerns = (n) => n === current || items[n].revision > 0;  // what is in front of us, or had been decided
-    const mine = saved.filter((one) => concerns(numberOf.get(one.id)));
-    const theirs = saved.filter(take).filter((one) => mine.includes(one));
-    if (theirs.length) news = `Another reviewer has changed number ${theirs.map((one) => numberOf.get(one.id) + 1).join(", ")}.`;
+    const known = items.map((item, n) => n === current || item.revision > 0);  // in front of us, or decided before
+    taken = saved.filter(take).map((one) => numberOf.get(one.id));
+    const told = taken.filter((n) => known[n]);
+    if (told.length) news = `Another reviewer has changed number ${told.map((n) => n + 1).join(", ")}.`;
     trouble = "";
   } catch (error) {
     trouble = error instanceof TypeError ? "The server does not answer. Is placl ui still running?" : error.message;
   }
-  draw();
+  if (taken.length || trouble !== before) draw();
 }
 told.verdicts.forEach(take);
 setInterval(look, 2000);
