@@ -34,7 +34,7 @@ def test_review_correct_train_and_convert(
     class Server:
         server_address = ("127.0.0.1", 8123)
 
-        def serve_forever(self) -> None:
+        def serve_forever(self, poll_interval: float) -> None:
             raise KeyboardInterrupt
 
         def server_close(self) -> None:

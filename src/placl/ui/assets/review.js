@@ -72,11 +72,17 @@ function drawPicture() {
   const root = byId("picture"), named = hovered ?? chosen, parts = [pictureOf(current)];
   root.setAttribute("viewBox", `${zoom.x} ${zoom.y} ${zoom.side} ${zoom.side}`);
   root.setAttribute("aria-label", item().id);
-  for (const [a, b] of told.edges) if (visibility[a] && visibility[b])
-    parts.push(svg("line", {x1: places[a][0], y1: places[a][1], x2: places[b][0], y2: places[b][1]}));
+  const shade = (name, shape) => svg(name, {...shape, class: "shade"});  // so that white shows on white
+  for (const [a, b] of told.edges) if (visibility[a] && visibility[b]) {
+    const bone = {x1: places[a][0], y1: places[a][1], x2: places[b][0], y2: places[b][1]};
+    parts.push(shade("line", bone), svg("line", bone));
+  }
   const order = places.map((_, k) => k).filter((k) => visibility[k]).sort((a, b) => (a === chosen) - (b === chosen));
-  for (const k of order) parts.push(svg("circle", {cx: places[k][0], cy: places[k][1], r: (k === chosen ? 9 : 7) * px, "data-k": k,
-    class: `${side[k]}${visibility[k] === 1 ? " occluded" : ""}${k === chosen ? " chosen" : ""}`}));
+  for (const k of order) {
+    const ring = {cx: places[k][0], cy: places[k][1], r: (k === chosen ? 9 : 7) * px};
+    const looks = `${side[k]}${visibility[k] === 1 ? " occluded" : ""}${k === chosen ? " chosen" : ""}`;
+    parts.push(shade("circle", ring), svg("circle", {...ring, "data-k": k, class: looks}));
+  }
   if (visibility[named]) {
     const [x, y] = places[named], end = x > zoom.x + 0.65 * zoom.side;
     parts.push(svg("text", {x: x + (end ? -14 : 14) * px, y: y - 10 * px, "font-size": 16 * px, "text-anchor": end ? "end" : "start"}, told.keypoints[named]));
