@@ -454,9 +454,11 @@ def test_a_dataset_file_is_the_data_section_relative_to_itself(tmp_path: Path) -
         "labeled: project/config.yaml\n"
         "unlabeled: [more, {path: clip.mp4, frames: 50, sampling: motion}]\n"
         "val: [{path: /data/all.json, split: val}]\n"
+        "corrections: runs/a/corrections.jsonl\n"
         "label_fraction: 0.5\n"
     )
     data = load(None, {"data": str(file), "data.split_seed": 4}).data
+    assert data.corrections == (tmp_path / "set/runs/a/corrections.jsonl",)
     assert data.labeled == (tmp_path / "set" / "project" / "config.yaml",)
     assert data.unlabeled == (
         tmp_path / "set" / "more",

@@ -12,9 +12,11 @@ import pytest
 
 from placl.api import train
 from placl.config import Config
+from placl.data.corrections import Correction
 from placl.data.load import Dataset
 from placl.data.pool import Pool
 from placl.data.splits import Split
+from placl.errors import InputError
 from placl.models.weights import read_state, weights_sha256
 
 MakeConfig = Callable[..., Config]
@@ -101,3 +103,26 @@ def test_validation_labels_reach_the_rewards_and_the_first_network_not(
     found = facts_of(tiny(SETTINGS), tmp_path / "run", replace(dataset, pool=changed))
     assert found.weights[0] == reference.weights[0]
     assert found.rewards != reference.rewards
+
+
+def test_corrections_reach_training_instances_and_leave_every_role_of_the_others(
+    tiny: MakeConfig, dataset: Dataset, reference: Facts, tmp_path: Path
+) -> None:
+    split = reference.split
+    said = {id_: Correction(id_, "accepted", ((9.0, 9.0),) * 14, (2,) * 14, "", None) for id_ in split.half_1[:2]}
+    found = facts_of(tiny(SETTINGS), tmp_path / "run", replace(dataset, corrections=said))
+    assert found.split.labelled == split.labelled + split.half_1[:2]
+    assert found.split.half_1 == split.half_1[2:]
+    assert (found.split.half_2, found.split.val, found.split.test) == (split.half_2, split.val, split.test)
+    assert not set(found.weights) & set(reference.weights)
+
+
+@pytest.mark.parametrize("role", ["val", "test"])
+def test_corrections_of_what_is_scored_on_are_refused(
+    tiny: MakeConfig, dataset: Dataset, reference: Facts, tmp_path: Path, role: str
+) -> None:
+    id_ = getattr(reference.split, role)[0]
+    said = {id_: Correction(id_, "accepted", ((9.0, 9.0),) * 14, (2,) * 14, "", None)}
+    with pytest.raises(InputError, match=f"which is a {role} instance"):
+        train(tiny(SETTINGS), tmp_path / "run", dataset=replace(dataset, corrections=said))
+    assert not (tmp_path / "run").exists()

@@ -19,9 +19,11 @@ from placl.api import train
 from placl.cli.main import main
 from placl.config import Config
 from placl.data.load import Dataset
+from placl.data.pool import Pool
 from placl.errors import InputError
+from placl.learn.pseudo_labels import PseudoLabels
 from placl.run.folder import read_split
-from placl.suggesting import choose, ranks, suggest
+from placl.suggesting import Opinions, choose, ranked, ranks, suggest
 
 
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=40))
@@ -67,8 +69,37 @@ def test_a_run_names_unlabelled_instances(begun: Path, dataset: Dataset) -> None
     assert {one.id for one in found} <= {*split.half_1, *split.half_2}
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert all(0 <= one.score <= 1 and 0 <= one.confidence <= 1 and one.disagreement >= 0 for one in found)
-    assert seen[-1] == (48, 48)  # two networks, 24 instances
+    assert seen[-1] == (72, 72)  # three networks, 24 instances
     assert len(suggest(begun, 1000, dataset)) == 24
+
+
+def opinions(pool: Pool, *moved: float, config: Config) -> Opinions:
+    """Of networks that differ by so many pixels about the last instance, and agree about the others."""
+    keypoints = np.zeros((len(pool), 14, 2), np.float32)
+    each = []
+    for x in moved:
+        keypoints = keypoints.copy()
+        keypoints[-1, :, 0] = x
+        each.append(PseudoLabels(keypoints, np.full((len(pool), 14), 0.5, np.float32), "m"))
+    return Opinions(pool, tuple(each), config)
+
+
+def test_disagreement_is_the_mean_over_pairs_of_networks(pool: Pool, tiny: Callable[..., Config]) -> None:
+    some = opinions(pool.take(np.arange(5)), 0, 16, 32, config=tiny())  # fields of view have 32 pixels
+    assert some.disagreement.tolist() == [0, 0, 0, 0, pytest.approx((0.5 + 1 + 0.5) / 3)]
+    found = ranked(some, 1)[0]
+    assert (found.id, found.confidence) == (pool.ids[4], 0.5)  # all are as unsure: what differs is what they say
+
+
+def test_one_network_has_nobody_to_disagree_with(pool: Pool, tiny: Callable[..., Config]) -> None:
+    some = opinions(pool.take(np.arange(5)), 0, config=tiny())
+    assert [one.disagreement for one in ranked(some, 5)] == [0] * 5
+
+
+def test_what_was_reviewed_is_not_suggested(pool: Pool, tiny: Callable[..., Config]) -> None:
+    some = opinions(pool.take(np.arange(5)), 0, 9, config=tiny())
+    assert {one.id for one in ranked(some, 9, besides=pool.ids[3:])} == set(pool.ids[:3])
+    assert ranked(some, 9, besides=pool.ids) == []
 
 
 def test_hidden_labels_change_nothing(begun: Path, dataset: Dataset) -> None:

@@ -16,6 +16,7 @@ import yaml
 
 from placl.checks import check, check_heads
 from placl.config import Config
+from placl.data.correcting import check_corrections, correct, corrected_split
 from placl.data.load import Dataset, load_dataset
 from placl.data.pool import Pool
 from placl.data.splits import Problem, Split, draw_split, fingerprint, make_problem, take_ids
@@ -137,11 +138,12 @@ def _train_in(
     if dataset.skipped:
         watch.say(f"{len(dataset.skipped)} unreadable unlabelled images are skipped, the first: {dataset.skipped[0]}")
     split = read_split(out) or draw_roles(dataset, config)
-    problem = make_problem(dataset.pool, split, needs_val=config.reward.source == "val")
+    pool = corrected(dataset, split)
+    problem = make_problem(pool, split, needs_val=config.reward.source == "val")
     check(problem, config)
-    exam = take_ids(dataset.pool, split.test)
+    exam = take_ids(pool, split.test)
     check_heads(exam, "test", config)
-    check_networks(config, len(dataset.pool.skeleton))
+    check_networks(config, len(pool.skeleton))
     run = RunFolder(out, config)  # only now: a training that is refused leaves nothing behind
     run.keep_split(split)
     parts = identity(problem, config)
@@ -151,8 +153,8 @@ def _train_in(
     tracking.begin(run.path, config)
     keep_gallery(run.path / GALLERY, problem)
     run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
-    watch.say(describe(split, dataset.pool))
-    yardsticks = make_yardsticks(dataset.pool, split, problem, config) if config.reference else []
+    watch.say(describe(split, pool))
+    yardsticks = make_yardsticks(pool, split, problem, config) if config.reference else []
 
     method = method_of(config)
     trainings = [*method.stages(config).values(), *(config for _ in yardsticks)]
@@ -192,7 +194,7 @@ def _train_in(
 
 def draw_roles(dataset: Dataset, config: Config) -> Split:
     settings = config.data
-    return draw_split(
+    drawn = draw_split(
         dataset.pool,
         dataset.source,
         label_fraction=settings.label_fraction,
@@ -200,6 +202,15 @@ def draw_roles(dataset: Dataset, config: Config) -> Split:
         test_fraction=settings.test_fraction,
         seed=settings.split_seed,
     )
+    return corrected_split(drawn, dataset.corrections) if dataset.corrections else drawn
+
+
+def corrected(dataset: Dataset, split: Split) -> Pool:
+    """All instances, with the labels that people gave while reviewing a run."""
+    if not dataset.corrections:
+        return dataset.pool
+    check_corrections(dataset.pool, split, dataset.corrections)
+    return correct(dataset.pool, split, dataset.corrections)
 
 
 def check_networks(config: Config, keypoints: int) -> None:

@@ -80,6 +80,9 @@ class Data(Section):
     boxes: Path | None = Field(None, description="COCO file with boxes for the images of unlabeled folders")
     val: Sources = Field((), description="sources for the reward; default: a part of the labelled ones")
     test: Sources = Field((), description="sources that only the final scores are measured on")
+    corrections: Annotated[tuple[Path, ...], BeforeValidator(_as_list)] = Field(
+        (), description="files of `placl ui --review`: what was accepted is a label, what was rejected takes no part"
+    )
     trust_drawn_boxes: bool = Field(
         False, description="hide labels also where boxes were drawn around them (LSP has no others)"
     )

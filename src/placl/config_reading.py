@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from placl.config import PRESETS, Config, Data, Source
 from placl.errors import InputError
 
-PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "cache"}  # keys of the data section
+PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "corrections", "cache"}  # keys of data
 
 
 def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> Config:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from placl.api import check_networks, draw_roles, make_yardsticks
+from placl.api import check_networks, corrected, draw_roles, make_yardsticks
 from placl.calibration import CALIBRATION, Pace, Speeds, calibrate, kind_of, stand_in
 from placl.checks import check, check_heads
 from placl.config import Config
@@ -90,18 +90,19 @@ def plan(config: Config, dataset: Dataset | None = None, watch: Watch | None = N
     config = config.anchored()
     dataset, reading = _read(config, watch) if dataset is None else (dataset, 0.0)
     split = draw_roles(dataset, config)
-    problem = make_problem(dataset.pool, split, needs_val=config.reward.source == "val")
+    pool = corrected(dataset, split)
+    problem = make_problem(pool, split, needs_val=config.reward.source == "val")
     check(problem, config)
-    exam = take_ids(dataset.pool, split.test)
+    exam = take_ids(pool, split.test)
     check_heads(exam, "test", config)
-    check_networks(config, len(dataset.pool.skeleton))
-    work = count(dataset.pool, problem, split, config)
+    check_networks(config, len(pool.skeleton))
+    work = count(pool, problem, split, config)
     watch.say(f"timing this machine for about {CALIBRATION:.0f} seconds")
     speeds = calibrate(problem, config)
     parts = _parts(work, speeds, problem, len(exam), config, reading)
     asked = config.searches * work.steps * work.samples
     trainings = {training.name: training.images for training in (*work.first, *work.later)}
-    disk = {"crops": _cache_bytes(dataset.pool), "run": _run_bytes(work, problem, split, config)}
+    disk = {"crops": _cache_bytes(pool), "run": _run_bytes(work, problem, split, config)}
     return Plan(trainings, asked, parts, disk, speeds.workers, _notes(config, speeds.workers))
 
 

@@ -5,14 +5,16 @@ No label is looked at that the run has not been given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import cv2
 import numpy as np
 
 from placl.api import draw_roles
+from placl.config import Config
 from placl.data.load import Dataset, load_dataset
 from placl.data.pool import Pool
 from placl.data.splits import make_problem
@@ -24,8 +26,10 @@ from placl.learn.network import network_with
 from placl.learn.pseudo_labels import PseudoLabels
 from placl.methods.method import method_of
 from placl.models.weights import read_state
+from placl.models.zoo import KeypointNet
 from placl.run.folder import read_config, read_split
 
+ASKED = 3  # networks, the last ones: with cross-training, they were trained on either half, or on both
 SHORTLIST = 5  # times as many as are wanted, of which those that differ most are taken
 THUMBNAIL = 8  # pixels a side: enough to tell pictures apart, too few to tell animals apart
 
@@ -39,13 +43,38 @@ class Suggestion:
     id: str  # as the run's split.json has it: file name, '#', annotation
     score: float  # in [0, 1]: the mean of its ranks in doubt and disagreement
     confidence: float  # mean over keypoints, of the last network
-    disagreement: float  # mean distance between what the last two networks say, in fields of view
+    disagreement: float  # mean distance between what two of the last networks say, in fields of view
+
+
+@dataclass(frozen=True)
+class Opinions:
+    """What the last networks of a run say of its unlabelled instances."""
+
+    pool: Pool  # without labels
+    each: tuple[PseudoLabels, ...]  # of each network, the last one last
+    config: Config
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """(N,) mean over keypoints, of the last network."""
+        return np.asarray(self.each[-1].confidence.mean(axis=1))
+
+    @property
+    def disagreement(self) -> np.ndarray:
+        """(N,) distance between what two networks say, in fields of view: mean over keypoints and pairs."""
+        pairs = [np.linalg.norm(a.keypoints - b.keypoints, axis=2).mean(axis=1) for a, b in combinations(self.each, 2)]
+        return np.mean(pairs, axis=0) / self.pool.view if pairs else np.zeros(len(self.pool))
 
 
 def suggest(
     run: Path, count: int, dataset: Dataset | None = None, on_progress: OnProgress | None = None
 ) -> list[Suggestion]:
     """The ``count`` unlabelled instances of a run whose labels should help most."""
+    return ranked(opinions_of(run, dataset, on_progress), count)
+
+
+def opinions_of(run: Path, dataset: Dataset | None = None, on_progress: OnProgress | None = None) -> Opinions:
+    """Ask the last networks of a run, which may still be going on."""
     config = read_config(run)
     configs = method_of(config).stages(config)
     there = [name for name in configs if (run / name / "model.safetensors").is_file()]
@@ -57,24 +86,41 @@ def suggest(
     pool = make_problem(dataset.pool, split, needs_val=False).unlabelled
     if not len(pool):
         raise InputError(f"{run}: has no unlabelled instances to choose from. Add images with --unlabeled.")
-    opinions: list[PseudoLabels] = []
-    for number, name in enumerate(there[-2:]):
-        weights = read_state(run / name / "model.safetensors")
-        net = network_with(configs[name], len(pool.skeleton), weights, pick_device(config.execute.device))
+    asked = there[-ASKED:]
+    found: list[PseudoLabels] = []
+    for number, name in enumerate(asked):
+        net = _network(run / name / "model.safetensors", configs[name], len(pool.skeleton))
         done = number * len(pool)
 
         def progress(some: int, _: int, before: int = done) -> None:
             if on_progress:
-                on_progress(before + some, len(there[-2:]) * len(pool))
+                on_progress(before + some, len(asked) * len(pool))
 
-        opinions.append(label(net, pool, configs[name], on_progress=progress))
-    last, before = opinions[-1], opinions[0]
-    confidence = last.confidence.mean(axis=1)
-    disagreement = np.linalg.norm(last.keypoints - before.keypoints, axis=2).mean(axis=1) / pool.view
-    score = (ranks(-confidence) + ranks(disagreement)) / 2 if len(opinions) > 1 else ranks(-confidence)
-    chosen = choose(score, thumbnails(pool), min(count, len(pool)))
+        found.append(label(net, pool, configs[name], on_progress=progress))
+    return Opinions(pool, tuple(found), config)
+
+
+def _network(weights: Path, config: Config, keypoints: int) -> KeypointNet:
+    try:
+        return network_with(config, keypoints, read_state(weights), pick_device(config.execute.device))
+    except RuntimeError as error:
+        raise InputError(f"{weights}: does not fit the run's network; another version wrote it. Train anew.") from error
+
+
+def ranked(opinions: Opinions, count: int, besides: Collection[str] = ()) -> list[Suggestion]:
+    """The ``count`` instances whose labels should help most, of those that are not in ``besides``."""
+    pool = opinions.pool
+    free = np.flatnonzero([id_ not in besides for id_ in pool.ids])
+    if not len(free):
+        return []
+    confidence, disagreement = opinions.confidence[free], opinions.disagreement[free]
+    score = ranks(-confidence)
+    if len(opinions.each) > 1:
+        score = (score + ranks(disagreement)) / 2
+    chosen = choose(score, thumbnails(pool.take(free)), min(count, len(free)))
     return [
-        Suggestion(pool.ids[i], float(score[i]), float(confidence[i]), float(disagreement[i])) for i in chosen.tolist()
+        Suggestion(pool.ids[free[i]], float(score[i]), float(confidence[i]), float(disagreement[i]))
+        for i in chosen.tolist()
     ]
 
 

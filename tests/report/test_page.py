@@ -35,10 +35,8 @@ def test_a_hash_as_browsers_calculate_it() -> None:
 def test_the_policy_allows_its_own_script_and_nothing_else(told: dict[str, Any]) -> None:
     text = page([told])
     policy = unescape(re.findall(r'Content-Security-Policy" content="([^"]*)"', text)[0])
-    assert policy == (
-        f"default-src 'none'; img-src data:; style-src {source_hash(asset('report.css'))}; "
-        f"script-src {source_hash(asset('report.js'))}"
-    )
+    style, script = (source_hash(asset(f"common.{kind}") + asset(f"report.{kind}")) for kind in ("css", "js"))
+    assert policy == f"default-src 'none'; img-src data:; style-src {style}; script-src {script}"
     assert "connect-src 'self'" in unescape(page([told], live="data"))
     assert text.count("<script") == 2
 

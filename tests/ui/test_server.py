@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import struct
 from collections.abc import Iterator
 from threading import Thread
 from typing import Any
@@ -97,6 +98,15 @@ def test_a_claim_of_gigabytes_is_not_waited_for(port: int) -> None:
 def test_refusals_reach_the_page(port: int) -> None:
     status, text, _ = ask(port, "/secret-token/no", b'"<b>"', {"Origin": f"http://127.0.0.1:{port}"})
     assert (status, json.loads(text)) == (400, {"error": "cannot: <b>"})
+
+
+def test_a_visitor_who_leaves_is_no_error(port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", port)) as visitor:
+            visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # hang up at once
+            visitor.sendall(f"GET /secret-token/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+    assert ask(port, "/secret-token/")[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_port_in_use() -> None:

@@ -25,7 +25,7 @@ def _start(context: typer.Context) -> None:
 
 FORMAT_NAMES = (
     "coco, deeplabcut, sleap, lightning_pose, yolo, label_studio, cvat, mpii, lsp, lspet, cub, animalpose, csv, video, "
-    "images, list"
+    "images, list, corrections"
 )
 Source = Annotated[Path, typer.Argument(metavar="SOURCE", help="A file or folder of any known format.")]
 FormatName = Annotated[

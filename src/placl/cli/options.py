@@ -36,6 +36,10 @@ Val = Annotated[
 Test = Annotated[
     list[Path] | None, typer.Option("--test", metavar="SOURCE", help="Labels that only scores are measured on.")
 ]
+Corrections = Annotated[
+    list[Path] | None,
+    typer.Option("--corrections", metavar="FILE", help="What placl ui --review wrote; repeatable."),
+]
 Preset = Annotated[
     str | None, typer.Option("--preset", metavar="cpu|fast|paper", help="What the other keys start from.")
 ]

@@ -24,6 +24,7 @@ def plan(
     val: options.Val = None,
     test: options.Test = None,
     keypoints: options.Keypoints = None,
+    corrections: options.Corrections = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", help="Where the run would go: is there room on its disk?")
     ] = OUT,
@@ -38,7 +39,7 @@ def plan(
     Takes the arguments of placl train. Reads the data (and caches their crops) and times the machine for ten seconds.
     """
     file, overrides = split_settings(settings or [])
-    overrides |= flags(labeled, images, unlabeled, val, test, options.names(keypoints), preset, seed)
+    overrides |= flags(labeled, images, unlabeled, val, test, options.names(keypoints), preset, seed, corrections)
     from placl import config as configuration
 
     config = configuration.load(file, overrides)

@@ -26,6 +26,7 @@ def train(
     val: options.Val = None,
     test: options.Test = None,
     keypoints: options.Keypoints = None,
+    corrections: options.Corrections = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The run folder, new or to carry on.")] = OUT,
     preset: options.Preset = None,
     seed: options.Seed = None,
@@ -38,7 +39,7 @@ def train(
     For example: placl train --labeled ann.json --unlabeled photos/ --out runs/birds train.epochs=40
     """
     file, overrides = split_settings(settings or [])
-    overrides |= flags(labeled, images, unlabeled, val, test, options.names(keypoints), preset, seed)
+    overrides |= flags(labeled, images, unlabeled, val, test, options.names(keypoints), preset, seed, corrections)
     from placl import config as configuration
 
     config = configuration.load(file, overrides)
@@ -86,6 +87,7 @@ def flags(
     keypoints: tuple[str, ...] | None,
     preset: str | None,
     seed: int | None,
+    corrections: list[Path] | None = None,
 ) -> dict[str, Any]:
     """The keys of the configuration that the flags stand for."""
     given: dict[str, Any] = {
@@ -97,6 +99,7 @@ def flags(
         "data.keypoints": list(keypoints or ()),
         "preset": preset,
         "seed": seed,
+        "data.corrections": [str(path) for path in corrections or []],
     }
     return {key: value for key, value in given.items() if value not in (None, [])}
 

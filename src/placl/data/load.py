@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from placl.config import Data, Source
+from placl.data.correcting import ByInstance, read_corrections
 from placl.data.crew import Crew
 from placl.data.crop_cache import build_pool, crew_for
 from placl.data.dividing import without_labels
@@ -33,6 +34,7 @@ class Dataset:
     source: np.ndarray  # (N,) "labelled", "unlabelled", "val" or "test"
     notes: tuple[str, ...] = ()  # what was left out on purpose, a line each
     skipped: tuple[str, ...] = ()  # unlabelled images that could not be read, and why
+    corrections: ByInstance = field(default_factory=dict)  # what people said of instances
 
 
 def default_cache() -> Path:
@@ -55,18 +57,15 @@ def load_dataset(
 def _load_dataset(
     settings: Data, input_size: int, crew: Crew, on_progress: Callable[[int, int], None] | None
 ) -> Dataset:
-    sources, notes = read_sources(settings)
-    named = _named(settings)
-    skeleton = next((s.skeleton for _, s in sources if s.skeleton is not None), None)
-    if skeleton is None:
-        raise InputError(f"{named}: no annotation has keypoints. Name a file that has labels.")
+    instances, role_of, notes = read_instances(settings)
+    skeleton = instances.skeleton
+    assert skeleton is not None
     if not skeleton.flip_pairs:
         notes.append(
             "no keypoints are known to be left and right of each other. If some are, mirrored images teach wrong "
             "labels: set augment.flip=0 and label.flip=false, or name them left_... and right_... (--keypoints)."
         )
-    instances = join([found.with_skeleton(skeleton) for _, found in sources])
-    role_of = np.concatenate([np.full(len(found), role, dtype="<U10") for role, found in sources])
+    corrections, told = read_corrections(settings.corrections, skeleton.keypoints)
     pool, skipped = build_pool(
         instances,
         view=input_size,
@@ -81,8 +80,19 @@ def _load_dataset(
     source = np.array([roles[name] for name in pool.ids], dtype="<U10")
     source[(source == "labelled") & ~pool.labelled] = "unlabelled"
     if not (source == "labelled").any():
-        raise InputError(f"{named}: no labelled instance: no annotation has a keypoint with v > 0.")
-    return Dataset(pool, source, tuple(notes), tuple(skipped))
+        raise InputError(f"{_named(settings)}: no labelled instance: no annotation has a keypoint with v > 0.")
+    return Dataset(pool, source, (*notes, *told), tuple(skipped), corrections)
+
+
+def read_instances(settings: Data) -> tuple[Instances, np.ndarray, list[str]]:
+    """All instances of a configuration's sources, (N,) their roles, and what a person should know."""
+    sources, notes = read_sources(settings)
+    skeleton = next((s.skeleton for _, s in sources if s.skeleton is not None), None)
+    if skeleton is None:
+        raise InputError(f"{_named(settings)}: no annotation has keypoints. Name a file that has labels.")
+    instances = join([found.with_skeleton(skeleton) for _, found in sources])
+    role_of = np.concatenate([np.full(len(found), role, dtype="<U10") for role, found in sources])
+    return instances, role_of, notes
 
 
 def read_sources(settings: Data) -> tuple[Roles, list[str]]:

@@ -18,8 +18,8 @@ from typing import Any
 
 
 @cache
-def asset(name: str) -> str:
-    return files("placl.report").joinpath("assets", name).read_text(encoding="utf-8")
+def asset(name: str, package: str = "placl.report") -> str:
+    return files(package).joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def source_hash(text: str) -> str:
@@ -35,19 +35,23 @@ def embedded(content: Any) -> str:
 
 def page(runs: Sequence[dict[str, Any]], live: str = "") -> str:
     """The report of runs as :func:`~placl.report.collecting.collect` has them; ``live`` is where a server has news."""
-    style, script = asset("report.css"), asset("report.js")
-    policy = f"default-src 'none'; img-src data:; style-src {source_hash(style)}; script-src {source_hash(script)}"
-    if live:
-        policy += "; connect-src 'self'"
     name = runs[0]["name"] if len(runs) == 1 else f"{len(runs)} runs"
+    allowed = "img-src data:; connect-src 'self'" if live else "img-src data:"
+    return document(name, asset("report.css"), asset("report.js"), {"runs": list(runs)}, allowed, live)
+
+
+def document(title: str, style: str, script: str, content: Any, allowed: str, live: str = "") -> str:
+    """A page in one file, drawn by ``script`` from ``content``; ``allowed`` is what else it may load."""
+    style, script = asset("common.css") + style, asset("common.js") + script
+    policy = f"default-src 'none'; {allowed}; style-src {source_hash(style)}; script-src {source_hash(script)}"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
-        f"<title>{escape(name)} · placl</title><style>{style}</style></head>"
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}"><link rel="icon" href="data:,">'
+        f"<title>{escape(title)} · placl</title><style>{style}</style></head>"
         f'<body data-live="{escape(live)}"><main id="page">'
-        "<noscript>This report is drawn by a script, which this browser does not run.</noscript></main>"
+        "<noscript>This page is drawn by a script, which this browser does not run.</noscript></main>"
         '<dialog id="zoom" aria-label="a picture, larger"></dialog>'
-        f'<script type="application/json" id="data">{embedded({"runs": list(runs)})}</script>'
+        f'<script type="application/json" id="data">{embedded(content)}</script>'
         f"<script>{script}</script></body></html>\n"
     )

@@ -187,7 +187,10 @@ def refuse_foreign(path: Path, config: Config) -> None:
 def read_split(path: Path) -> Split | None:
     """The split that a run folder was made with, once it is drawn."""
     file = path / "split.json"
-    return Split.from_json(file.read_text()) if file.exists() else None
+    try:
+        return Split.from_json(file.read_text()) if file.exists() else None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{file}: is damaged. Restore it, or start another run with --out.") from error
 
 
 def read_config(path: Path) -> Config:

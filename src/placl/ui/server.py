@@ -10,6 +10,7 @@ import errno
 import json
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -110,8 +111,9 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.send_header("Content-Type", f"{answer.kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):  # a visitor may leave before the answer is there
+                self.end_headers()
+                self.wfile.write(content)
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """The link holds the token: it is written nowhere."""

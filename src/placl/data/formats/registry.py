@@ -11,6 +11,7 @@ import numpy as np
 from placl.data.formats import (
     animalpose,
     coco,
+    corrected,
     cub,
     cvat,
     deeplabcut,
@@ -46,6 +47,7 @@ FORMATS: dict[str, Format] = {
         animalpose.FORMAT,
         mpii.FORMAT,
         coco.FORMAT,
+        corrected.FORMAT,
         table.FORMAT,
         folder.LIST,
         video.FORMAT,

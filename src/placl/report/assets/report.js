@@ -1,26 +1,7 @@
-"use strict";
 // Draws the report from the values in #data. Text from outside goes in as text nodes only.
-const NS = "http://www.w3.org/2000/svg";
 const state = {run: 0, stage: null, threshold: null, filter: "all"};
 let runs = JSON.parse(document.getElementById("data").textContent).runs;
 
-function add(parent, children) {
-  for (const child of children.flat(Infinity)) if (child !== null && child !== undefined && child !== false) parent.append(child);
-  return parent;
-}
-function el(name, attributes, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes || {})) {
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value === true ? "" : value);
-  }
-  return add(node, children);
-}
-function svg(name, attributes, ...children) {
-  const node = document.createElementNS(NS, name);
-  for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
-  return add(node, children);
-}
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 const shown = (value, digits = 1) => (isNumber(value) ? value.toFixed(digits) : "–");
 const rounds = (run) => run.stages.filter((stage) => !stage.yardstick);
@@ -200,11 +181,6 @@ function gallery(run) {
       el("label", {}, "show", el("select", {id: "filter", onchange: choose("filter")}, [["all", "all"], ["worst", "least sure first"], ["changed", "most changed first"], ["rejected", "rejected"]].map(([value, text]) => el("option", {value, selected: value === state.filter}, text))))),
     el("p", {id: "selection"}, `${count} of ${total} keypoints here would be selected, and ${(100 * Math.max(0, Math.min(1, share))).toFixed(0)} % of ${byInstance ? "instances" : "keypoints"} in the round.` + (next && next.thresholds ? ` The round's thresholds: ${next.thresholds.map((t) => t.toFixed(2)).join(", ")}.` : "")),
     list.length ? el("div", {class: "tiles"}, list.map((card) => el("button", {class: `tile${card.used ? "" : " out"}`, type: "button", title: card.id, onclick: () => zoom(run, card.i)}, picture(told, card.i, opinion, card.chosen), el("span", {}, `${card.sure.toFixed(2)} · ${card.id}`)))) : el("p", {}, "None is rejected at this threshold."));
-}
-function sides(told) {
-  const found = told.keypoints.map(() => "middle");
-  for (const [a, b] of told.flip_pairs) { const swapped = /left|^l[_-]/i.test(told.keypoints[b]); found[swapped ? b : a] = "left"; found[swapped ? a : b] = "right"; }
-  return found;
 }
 function picture(told, i, opinion, chosen) {
   const size = told.size, dot = size / 42, points = opinion.keypoints[i], side = sides(told);
