@@ -50,7 +50,8 @@ def search(lab: Lab, task: Task, searcher: Searcher, name: str, seed: int) -> Cu
         outcomes = evaluate(lab, task, curricula, seed)
         diagnostics = searcher.tell(np.array([outcome.reward for outcome in outcomes]))
         rows += [_row(t, j, c, o, diagnostics) for j, (c, o) in enumerate(zip(curricula, outcomes, strict=True))]
-        if len(rows) >= len(lab.run.rows(f"{name}/search.csv")):  # going through finished steps again writes nothing
+        last = t + 1 == searcher.steps
+        if last or len(rows) >= len(lab.run.rows(f"{name}/search.csv")):  # finished steps again write nothing
             lab.run.write_rows(f"{name}/search.csv", rows)
             lab.run.write_report()
         lab.run.log({f"{name}/{key}": value for key, value in diagnostics.items()}, t + 1)

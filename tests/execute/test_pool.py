@@ -91,7 +91,7 @@ class Ghost:
 
     exitcode: int = -9
 
-    def terminate(self) -> None:
+    def kill(self) -> None:
         pass
 
     def join(self, timeout: float) -> None:

@@ -58,8 +58,8 @@ def test_another_configuration_is_refused_by_its_keys(tiny: MakeConfig, tmp_path
         RunFolder(tmp_path / "run", tiny({"train.lr": 0.5, "seed": 3}))
     lr = tiny().train.lr
     assert str(caught.value) == (
-        f"{tmp_path / 'run'}: was made with another configuration (seed: 0 -> 3; train.lr: {lr} -> 0.5). "
-        "Use the same one to carry on, or another --out."
+        f"{tmp_path / 'run'}: was made with another configuration, says its config.yaml "
+        f"(seed: 0 -> 3; train.lr: {lr} -> 0.5). Use the same one to carry on, or another --out."
     )
 
 

@@ -23,7 +23,7 @@ from placl.data.instances import Instances
 from placl.data.pool import Pool
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
-from placl.files import disk_errors
+from placl.files import disk_errors, sync
 
 ARRAYS = ("rows", "keypoints", "visibility", "length", "area", "to_image", "image")
 FORMAT = 1  # raise it when files of the old layout can no longer be read
@@ -51,6 +51,8 @@ def write_pool(pool: Pool, folder: Path, facts: dict[str, list[Any]] | None = No
                 np.save(building / "head.npy", pool.head, allow_pickle=False)
             rest = {"format": FORMAT, "view": pool.view, "ids": pool.ids, "skeleton": asdict(pool.skeleton)}
             (building / "pool.json").write_text(json.dumps(rest | (facts or {})), encoding="utf-8")
+            for file in building.iterdir():
+                sync(file)
             if folder.is_dir():
                 folder.rmdir()
             os.rename(building, folder)
