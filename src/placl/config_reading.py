@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from placl.config import PRESETS, Config, Data, Source
 from placl.errors import InputError
+from placl.files import YAML_ERRORS
 
 PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "cache"}  # keys of the data section
 
@@ -60,7 +61,7 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise InputError(f'"{text}" is not of the form key=value, e.g. train.lr=0.001.')
     try:
         return key.strip(), yaml.safe_load(value)
-    except yaml.YAMLError:
+    except YAML_ERRORS:
         raise InputError(f'the value in "{text}" is not valid YAML.') from None
 
 
@@ -87,7 +88,7 @@ def _read_yaml(file: Path) -> dict[str, Any]:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}).") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except YAML_ERRORS as error:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {mark.line + 1}" if mark else ""
         raise InputError(f"{file}: is not valid YAML{line}.") from None

@@ -7,6 +7,7 @@ import io
 import os
 import struct
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import cv2
@@ -21,6 +22,9 @@ EXIF = b"Exif\0\0"
 # Of a path that leads to no image. Other errors are those of a disk or a network, and may pass.
 NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 AT_ONCE = 1 << 16  # bytes
+MOST_PIXELS = 2 * (Image.MAX_IMAGE_PIXELS or 1 << 27)  # 179 million, where Pillow stops too: half a gigabyte of RGB
+SMALL_JPEG = 1 << 17  # bytes, in which no more pixels fit, were each block of 64 a single bit
+PNG = b"\x89PNG\r\n\x1a\n"
 ENDINGS = {JPEG: b"\xff\xd9", b"\x89P": b"IEND"}  # how a whole file of those first two bytes ends
 
 
@@ -128,6 +132,7 @@ def decode_shrunk(path: Path | str, shrink: int) -> tuple[np.ndarray, int]:
         raise UnreadableImageError("not a file name") from error
     if not data:
         raise UnreadableImageError("the file is empty")
+    _refuse_giant(data)
     if shrink > 1 and not (data.startswith(JPEG) and _upright(data)):
         shrink = 1  # other formats would be decoded whole, and then lose pixels
     # OpenCV fills up a truncated file with grey. Pillow refuses it, but is slower.
@@ -139,6 +144,21 @@ def decode_shrunk(path: Path | str, shrink: int) -> tuple[np.ndarray, int]:
     if image is None:
         return _decode_with_pillow(data), 1
     return image, shrink
+
+
+def _refuse_giant(data: bytes) -> None:
+    """A file of a megabyte may hold an image of a gigabyte: what it claims to be is looked at before it is decoded."""
+    width, height = 0, 0
+    if data.startswith(PNG):
+        width, height = struct.unpack_from(">II", data, 16) if len(data) >= 24 else (0, 0)
+    elif data.startswith(JPEG):
+        _, frame = _landmarks(data) if len(data) > SMALL_JPEG else (0, 0)
+        height, width = struct.unpack_from(">HH", data, frame + 5) if frame else (0, 0)
+    else:
+        with suppress(Exception), Image.open(io.BytesIO(data)) as image:  # decoding will say what is wrong
+            width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise UnreadableImageError(f"{width} x {height} are too many pixels, make it smaller")
 
 
 def _upright(data: bytes) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 
 from placl.errors import InputError
-from placl.files import plain, read_object
+from placl.files import YAML_ERRORS, plain, read_object
 from placl.report.health import health
 
 YARDSTICKS = ("few", "full")
@@ -126,7 +126,7 @@ def _section(content: dict[str, Any], key: str) -> dict[str, Any]:
 def _yaml(file: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+    except (OSError, *YAML_ERRORS):
         return {}
     return content if isinstance(content, dict) else {}
 

@@ -58,4 +58,5 @@ def _owner(folder: Path) -> str:
 def _remove_leftovers(folder: Path) -> None:
     """What processes that were killed had begun to write."""
     for part in folder.rglob(".*.part"):
-        part.unlink(missing_ok=True)
+        if part.is_file():
+            part.unlink()

@@ -14,7 +14,7 @@ import yaml
 from placl import config as configuration
 from placl.config import Config
 from placl.errors import InputError
-from placl.files import write_csv
+from placl.files import YAML_ERRORS, write_csv
 from placl.run.folder import read_config
 from placl.run.journal import Journal, key_of
 from placl.studies.study import RunSpec
@@ -115,7 +115,7 @@ def _kept(spec: RunSpec) -> str | None:
         if configuration.differences(read_config(spec.out), spec.config.anchored()):
             return None  # of another configuration: it will be refused
         return str(description["stage"])
-    except (OSError, ValueError, KeyError, TypeError, InputError, yaml.YAMLError):
+    except (OSError, InputError, *YAML_ERRORS):
         return None
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
-from placl.files import write_atomic
+from placl.files import YAML_ERRORS, write_atomic
 
 CONFIG = "config.yaml"
 
@@ -41,7 +41,7 @@ def read_config(path: Path) -> Project:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except YAML_ERRORS as error:
         raise InputError(f"{path}: is not YAML ({' '.join(str(error).split())}).") from error
     if not isinstance(content, dict):
         raise InputError(f"{path}: is not a DeepLabCut configuration. It has no bodyparts.")

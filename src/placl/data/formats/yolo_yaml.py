@@ -15,6 +15,7 @@ from placl.data.formats.folder import SUFFIXES
 from placl.data.formats.format import Options
 from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
+from placl.files import YAML_ERRORS
 
 SPLITS = ("train", "val", "test")
 TOLERANCE = 0.01  # Ultralytics passes over an image with a keypoint that is further outside
@@ -41,7 +42,7 @@ def config_of(file: Path) -> dict[str, Any]:
         data = yaml.safe_load(file.read_bytes())
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}).") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except YAML_ERRORS as error:
         raise InputError(f"{file}: is not YAML ({' '.join(str(error).split())}).") from error
     if not isinstance(data, dict):
         raise InputError(f"{file}: is not a mapping. A YOLO pose dataset has train, val, names and kpt_shape there.")
