@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -52,10 +52,11 @@ SETTINGS = [
     *("execute.threads=1", "execute.final_threads=1", "execute.device=cpu", "execute.workers=2"),
 ]
 COUNTS = {"kill": 120, "signal": 20, "worker": 8, "disk": 20, "truncate": 30, "flip": 60, "delete": 30}
-QUICK = {"kill": 4, "signal": 1, "worker": 0, "disk": 1, "truncate": 2, "flip": 3, "delete": 2}
+QUICK = {"kill": 3, "signal": 1, "worker": 0, "disk": 1, "truncate": 1, "flip": 2, "delete": 1}
 # Times, what TensorBoard and people are told, and the record of a run's beginning: no results.
 NO_RESULTS = {"journal.jsonl", "environment.json", "config.yaml", "report.html", ".lock"}
 DISK = 24 << 20  # bytes
+UNHEARD = 99  # exit code of a process that was stopped before it could hear signals
 PATIENCE = 600.0  # seconds that a run may take
 
 
@@ -104,7 +105,11 @@ class Bench:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
             checkpoint.EVERY = 0.0 if often else 0.2
-            os._exit(placl([*command, *SETTINGS, f"execute.where={where}"]))
+            code = UNHEARD
+            try:
+                code = placl([*command, *SETTINGS, f"execute.where={where}"])
+            finally:
+                os._exit(code)
         return pid
 
     def finish(self, run: Path, where: str = "serial") -> int:
@@ -133,9 +138,16 @@ def ended(pid: int, patience: float) -> int:
         if done:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.01)
-    os.killpg(pid, signal.SIGKILL)
+    kill_all(pid)
     os.waitpid(pid, 0)
     return -signal.SIGALRM
+
+
+def kill_all(pid: int) -> None:
+    """A process and its group, which it may not have had the time to make."""
+    for end in (os.killpg, os.kill):
+        with suppress(ProcessLookupError):
+            end(pid, signal.SIGKILL)
 
 
 def results_of(run: Path) -> dict[str, bytes]:
@@ -163,7 +175,7 @@ def kill(bench: Bench, tally: Tally, times: int) -> None:
         while kills < 12:
             pid = bench.start(run)
             time.sleep(bench.random.uniform(0, bench.seconds / 2))
-            os.killpg(pid, signal.SIGKILL)
+            kill_all(pid)
             if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != -signal.SIGKILL:
                 break
             kills += 1
@@ -181,11 +193,10 @@ def stop(bench: Bench, tally: Tally, times: int) -> None:
         os.kill(pid, number)
         code = ended(pid, PATIENCE)
         last = (bench.said().splitlines() or [""])[-1]
-        if code == -number or code == 0:  # before it could hear, or after the end
+        if code in (-number, UNHEARD, 0):  # before it could hear, or after the end
             shutil.rmtree(run, ignore_errors=True)
-            if code == 0:
-                continue
-        elif code != 128 + number or "carries on" not in last:
+            continue
+        if code != 128 + number or "carries on" not in last:
             tally.count("wrong", 1, f"exit code {code} after signal {number}: {bench.said()[-300:]}")
             continue
         outcome, why = bench.judge(run)
@@ -197,10 +208,7 @@ def kill_worker(bench: Bench, tally: Tally, times: int) -> None:
     while tally.tried < times:
         run = bench.fresh()
         pid = bench.start(run, "pool")
-        deadline = time.monotonic() + PATIENCE
-        workers: list[int] = []
-        while not workers and time.monotonic() < deadline and os.waitpid(pid, os.WNOHANG)[0] == 0:
-            workers = workers_of(pid)
+        while not workers_of(pid) and " Z " not in Path(f"/proc/{pid}/stat").read_text():
             time.sleep(0.05)
         time.sleep(bench.random.uniform(0, bench.seconds / 2))
         killed = [worker for worker in workers_of(pid)[:1] if _killed(worker)]
@@ -273,7 +281,7 @@ def damage(bench: Bench, tally: Tally, times: int, kind: str) -> None:
         else:
             pid = bench.start(run)
             time.sleep(bench.random.uniform(0.3, 1.0) * bench.seconds)
-            os.killpg(pid, signal.SIGKILL)
+            kill_all(pid)
             os.waitpid(pid, 0)
         files = [file for file in sorted(run.rglob("*")) if file.is_file() and file.stat().st_size]
         if files:

@@ -131,6 +131,6 @@ def test_a_gigabyte_in_a_small_file_is_refused_unseen(tmp_path: Path, kind: str)
     assert side**2 > MOST_PIXELS
     Image.new("1", (side, side)).save(tmp_path / f"a.{kind}", **({"compression": "tiff_lzw"} if kind == "tif" else {}))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(UnreadableImageError, match=r"20000 x 20000 are too many pixels"):
+    with pytest.raises(UnreadableImageError, match="too many pixels"):
         decode(tmp_path / f"a.{kind}")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # kilobytes

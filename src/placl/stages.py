@@ -114,6 +114,7 @@ def train_side_by_side(lab: Lab, units: list[Unit], task: Task[Training, Learned
         weights = lab.run.network_state(unit.name, done["sha256"]) if done else None
         if done and weights is not None:
             stages[number] = _stage(unit, unit.network(weights), done)
+            _checkpoint(lab, unit, key).remove()  # of a process that was killed before it could
             if not lab.run.holds(done.get("files", {})):
                 _describe(lab, unit, stages[number].net, stages[number].selected)
             lab.meter.spend(lab.meter.cost(unit.config), key)

@@ -7,7 +7,6 @@ import io
 import os
 import struct
 import warnings
-from contextlib import suppress
 from pathlib import Path
 
 import cv2
@@ -24,6 +23,7 @@ NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM,
 AT_ONCE = 1 << 16  # bytes
 MOST_PIXELS = 2 * (Image.MAX_IMAGE_PIXELS or 1 << 27)  # 179 million, where Pillow stops too: half a gigabyte of RGB
 SMALL_JPEG = 1 << 17  # bytes, in which no more pixels fit, were each block of 64 a single bit
+SILENT = 0  # OpenCV's LOG_LEVEL_SILENT
 PNG = b"\x89PNG\r\n\x1a\n"
 ENDINGS = {JPEG: b"\xff\xd9", b"\x89P": b"IEND"}  # how a whole file of those first two bytes ends
 
@@ -43,7 +43,9 @@ class UnreadableImageError(Exception):
 
 def quieten() -> None:
     """For good, and once: filters that come and go would do so for all threads. What is wrong is said by us."""
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    # Its place changed between OpenCV 4 and 5.
+    set_level = cv2.setLogLevel if hasattr(cv2, "setLogLevel") else cv2.utils.logging.setLogLevel
+    set_level(SILENT)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 
@@ -155,10 +157,20 @@ def _refuse_giant(data: bytes) -> None:
         _, frame = _landmarks(data) if len(data) > SMALL_JPEG else (0, 0)
         height, width = struct.unpack_from(">HH", data, frame + 5) if frame else (0, 0)
     else:
-        with suppress(Exception), Image.open(io.BytesIO(data)) as image:  # decoding will say what is wrong
-            width, height = image.size
+        width, height = _claimed(data)
     if width * height > MOST_PIXELS:
         raise UnreadableImageError(f"{width} x {height} are too many pixels, make it smaller")
+
+
+def _claimed(data: bytes) -> tuple[int, int]:
+    """Width and height by Pillow; 0 where it cannot tell, which decoding will find out, too."""
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            return image.size
+    except Image.DecompressionBombError as error:
+        raise UnreadableImageError("it has too many pixels, make it smaller") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, SyntaxError, struct.error):
+        return 0, 0
 
 
 def _upright(data: bytes) -> bool:
