@@ -42,9 +42,9 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         (folder / OWNER).unlink(missing_ok=True)
         lock.release()
-        if [entry.name for entry in folder.iterdir()] == [LOCK]:
-            (folder / LOCK).unlink(missing_ok=True)
-            with suppress(OSError):  # somebody else has come
+        with suppress(OSError):  # the folder is gone, or somebody else has come
+            if {entry.name for entry in folder.iterdir()} <= {LOCK}:
+                (folder / LOCK).unlink(missing_ok=True)
                 folder.rmdir()
 
 
