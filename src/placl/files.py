@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from placl.errors import MachineError
 
 LONGEST_NAME = 255  # bytes, on all common disks
@@ -39,10 +37,6 @@ def disk_errors(path: Path) -> Iterator[None]:
         if error.errno in REFUSED:
             raise MachineError(f"{path}: cannot be written ({error.strerror}).") from None
         raise
-
-
-# What a safe loader of YAML raises: for a date that is none, an empty !!int, a key that is a list, a thousand brackets.
-YAML_ERRORS = (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, TypeError, RecursionError)
 
 
 def write_atomic(path: Path, content: bytes | str) -> None:

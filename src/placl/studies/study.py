@@ -16,7 +16,7 @@ from placl import config as configuration
 from placl.config import Config
 from placl.data.protocols import PROTOCOLS
 from placl.errors import InputError
-from placl.files import YAML_ERRORS
+from placl.plain_yaml import load_yaml
 
 GRIDS = ("table1", "table3", "table4", "table5", "table6", "fig3a", "fig3b")
 SCALES = ("cpu", "paper")
@@ -100,8 +100,8 @@ def read_study(name: str) -> Study:
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise InputError(f'study "{name}" is unknown.{hint} Known are {", ".join(GRIDS)}; others are files.yaml.')
     try:
-        content = yaml.safe_load(text)
-    except YAML_ERRORS as error:
+        content = load_yaml(text)
+    except yaml.YAMLError as error:
         raise InputError(f"{where}: is not valid YAML ({' '.join(str(error).split())}).") from None
     if not isinstance(content, dict):
         raise InputError(f"{where}: must be a mapping of keys to values.")

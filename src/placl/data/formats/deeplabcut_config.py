@@ -12,7 +12,8 @@ import yaml
 
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
-from placl.files import YAML_ERRORS, write_atomic
+from placl.files import write_atomic
+from placl.plain_yaml import load_yaml
 
 CONFIG = "config.yaml"
 
@@ -38,10 +39,10 @@ def is_config(path: Path) -> bool:
 
 def read_config(path: Path) -> Project:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-    except YAML_ERRORS as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is not YAML ({' '.join(str(error).split())}).") from error
     if not isinstance(content, dict):
         raise InputError(f"{path}: is not a DeepLabCut configuration. It has no bodyparts.")
