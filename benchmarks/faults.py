@@ -80,7 +80,11 @@ class Bench:
 
     def __init__(self, place: Path, seed: int) -> None:
         self.place, self.random = place, random.Random(seed)
-        self.labels = write_animals(place / "animals", 60, 0, size=48)
+        self.labels = place / "animals" / "annotations.json"
+        if (pid := os.fork()) == 0:  # not here: threads of OpenCV would not survive the forks to come
+            write_animals(self.labels.parent, 60, 0, size=48)
+            os._exit(0)
+        os.waitpid(pid, 0)
         self._log = place / "stderr.txt"
         self._made = 0
         start = time.monotonic()

@@ -36,6 +36,7 @@ from placl.files import write_csv
 
 RESULTS = Path(__file__).parent / "results"
 SECONDS, MEMORY = 5, 1 << 30  # that one input may take
+WAITING = 120  # seconds for something that never comes, such as the other end of a pipe
 WRITES = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link", "shutil.rmtree"}
 ALWAYS = (Path("/dev"), Path("/proc"))
 
@@ -145,24 +146,26 @@ def limited() -> Iterator[None]:
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (in_use + MEMORY, before[1]))
-    handler = signal.signal(signal.SIGALRM, _too_long)
+    handlers = {number: signal.signal(number, _too_long) for number in (signal.SIGPROF, signal.SIGALRM)}
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def attempt(target: Target, folder: Path, content: bytes) -> str:
     """The verdict, or where a failure came from."""
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of work: a busy machine may take longer
+    signal.alarm(WAITING)
     try:
         return verdict(target, folder, content)
     except Exception as error:  # noqa: BLE001 - that is what is looked for
         last = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {str(error)[:100]}"
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
 
 

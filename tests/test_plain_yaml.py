@@ -51,7 +51,7 @@ def test_anchors_and_merges_are_read() -> None:
     ],
 )
 def test_all_that_is_wrong_is_one_kind_of_error(text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(yaml.YAMLError):
         load_yaml(text)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
