@@ -37,11 +37,13 @@ from pathlib import Path
 
 import torch
 
+from placl import api, rounds
 from placl.cli.main import main as placl
 from placl.data.synthetic import write_animals
 from placl.files import write_csv
 from placl.learn import checkpoint
 
+LOADED = (api, rounds)  # which the command imports when it needs them: once here, and not in every process
 RESULTS = Path(__file__).parent / "results"
 SETTINGS = [
     *("model.input_size=32", "model.width=0.5", "augment.cutout=1", "select.scale=quantile", "search.group_size=1"),

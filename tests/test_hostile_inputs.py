@@ -42,7 +42,8 @@ def test_changed_files(name: str, tmp_path: Path) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes(name: str, tmp_path: Path, content: bytes) -> None:
     prepare(TARGETS[name], tmp_path)
-    assert attempt(TARGETS[name], tmp_path, content) in ("read", "refused")
+    with limited(), fenced(tmp_path):
+        assert attempt(TARGETS[name], tmp_path, content) in ("read", "refused")
 
 
 # --- by hand: what strangers are known to send
