@@ -41,11 +41,15 @@ class UnreadableImageError(Exception):
     """The message is the reason, in a few words."""
 
 
-def quieten() -> None:
-    """For good, and once: filters that come and go would do so for all threads. What is wrong is said by us."""
-    # Its place changed between OpenCV 4 and 5.
+def quieten_opencv() -> None:
+    """By one of two names: it changed between OpenCV 4 and 5."""
     set_level = cv2.setLogLevel if hasattr(cv2, "setLogLevel") else cv2.utils.logging.setLogLevel
     set_level(SILENT)
+
+
+def quieten() -> None:
+    """For good, and once: filters that come and go would do so for all threads. What is wrong is said by us."""
+    quieten_opencv()
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 
