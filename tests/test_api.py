@@ -259,7 +259,7 @@ def test_another_configuration_is_refused_before_the_data_is_read(
     result: Result, tiny: MakeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("placl.api.load_dataset", lambda *a, **k: pytest.fail("the data was read"))
-    with pytest.raises(InputError, match=r"was made with another configuration \(train\.lr: "):
+    with pytest.raises(InputError, match=r"another configuration, says its config\.yaml \(train\.lr: "):
         train(tiny({**SETTINGS, "train.lr": 0.5}), result.run)
 
 

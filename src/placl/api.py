@@ -6,6 +6,7 @@ import hashlib
 import multiprocessing
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from placl.report.collecting import GALLERY
 from placl.report.observing import keep_gallery, keep_opinion
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
+from placl.run.lock import locked
 from placl.stages import FIRST, Stage, Unit, train_side_by_side
 from placl.tracking import Tracking, tracked
 from placl.version import VERSION
@@ -112,7 +114,7 @@ def train_with(
     """As :func:`train`, on an executor that is there already, and in any process."""
     config = config.anchored()
     refuse_foreign(out, config)  # before any time goes into the data
-    with tracked(config.track, watch) as tracking:
+    with locked(out), tracked(config.track, watch) as tracking:
         return _train_in(config, out, watch, dataset, executor, library, tracking)
 
 
@@ -179,11 +181,14 @@ def _train_in(
     first = [Unit(FIRST, own, TrainingSet(problem.labelled)) for own in _first(config)]
     references = train_side_by_side(lab, first + yardsticks)[len(first) :] if yardsticks else []
     for stage in method.run(lab):
-        keep_opinion(run.path / GALLERY, stage.name, stage.net, problem, stage.config)
+        if any(map(len, problem.halves)):
+            looks = partial(keep_opinion, net=stage.net, problem=problem, config=stage.config)
+            run.once(f"{GALLERY}/{stage.name}.json", stage.sha256, looks)
         finished(stage, len(problem.labelled))
         stages.append(stage)
     for stage, unit in zip(references, yardsticks, strict=True):
         finished(stage, len(unit.data.labelled))
+    run.write_rows("results.csv", rows)  # and nothing that is left of damaged ones
     kept = [stage for stage in stages if stage.config.model == config.model and stage.config.train == config.train]
     # Others are teachers, which only label.
     best = kept[-1] if config.rounds.keep == "last" else max(kept, key=lambda stage: stage.val.value)

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from placl.config import PRESETS, Config, Data, Source
 from placl.errors import InputError
+from placl.plain_yaml import load_yaml
 
 PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "corrections", "cache"}  # keys of data
 
@@ -63,7 +64,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     if not sign or not key.strip():
         raise InputError(f'"{text}" is not of the form key=value, e.g. train.lr=0.001.')
     try:
-        return key.strip(), yaml.safe_load(value)
+        return key.strip(), load_yaml(value)
     except yaml.YAMLError:
         raise InputError(f'the value in "{text}" is not valid YAML.') from None
 
@@ -93,7 +94,7 @@ def differences(old: Config, new: Config) -> list[str]:
 
 def _read_yaml(file: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = load_yaml(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}).") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import hashlib
 import io
 import json
 import math
@@ -68,8 +69,37 @@ def replacing(path: Path, suffix: str = "") -> Iterator[Path]:
         yield part
         with disk_errors(path):
             os.replace(part, path)
+            sync_folder(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """What was written to a file is on the disk."""
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """So that a new name in it outlives a power cut."""
+    if os.name == "posix":
+        place = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(place)
+        finally:
+            os.close(place)
+
+
+def sha256_of(path: Path) -> str | None:
+    """Of a file's content; None where it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    except OSError:
+        return None
+    return digest.hexdigest()
 
 
 def link_or_copy(file: Path, target: Path) -> None:
@@ -81,9 +111,9 @@ def link_or_copy(file: Path, target: Path) -> None:
     try:
         os.link(file.resolve(), target)
     except OSError:  # another disk, or one without links
-        temporary = target.with_name(f".{target.name}.part")
-        shutil.copyfile(file, temporary)
-        os.replace(temporary, target)
+        with replacing(target) as part:
+            shutil.copyfile(file, part)
+            sync(part)
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:

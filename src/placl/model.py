@@ -18,6 +18,7 @@ from placl.learn.device import pick_device
 from placl.learn.network import fresh_network
 from placl.models.weights import read_state, weights_sha256
 from placl.models.zoo import KeypointNet
+from placl.plain_yaml import load_yaml
 
 if TYPE_CHECKING:
     from placl.outputs.predictions import Predictions
@@ -92,7 +93,7 @@ def find_model(path: Path) -> Path:
 
 def _read_description(file: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = load_yaml(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f"{file}: cannot be read ({type(error).__name__}). Train again or copy it again.") from error
     if not isinstance(content, dict):

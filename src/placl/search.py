@@ -7,6 +7,7 @@ trains only what is missing.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,14 +62,20 @@ def search(lab: Lab, task: Task, searcher: Searcher, name: str, seed: int) -> Cu
         # One seed for the round: candidates share initial weights, batch order and augmentation draws, so that rewards
         # differ by curricula alone. With a seed a step, the best mean would be the step with the luckiest seed.
         outcomes = evaluate(lab, task, curricula, seed, name)
-        diagnostics = searcher.tell(np.array([outcome.reward for outcome in outcomes]))
+        diagnostics = searcher.tell(rewards_of(outcomes))
         rows += [_row(t, j, c, o, diagnostics) for j, (c, o) in enumerate(zip(curricula, outcomes, strict=True))]
-        if len(rows) >= len(lab.run.rows(f"{name}/search.csv")):  # going through finished steps again writes nothing
+        last = t + 1 == searcher.steps
+        if last or len(rows) >= len(lab.run.rows(f"{name}/search.csv")):  # finished steps again write nothing
             lab.run.write_rows(f"{name}/search.csv", rows)
             lab.run.write_report()
         lab.run.log({f"{name}/{key}": value for key, value in diagnostics.items()}, t + 1)
         lab.watch.progress("step", t + 1, searcher.steps, f"{name}: reward {diagnostics['reward_mean']:.2f}")
     return searcher.best()
+
+
+def rewards_of(outcomes: Sequence[Outcome]) -> np.ndarray:
+    """One that is no number would make numbers of the policy none: it counts as the worst."""
+    return np.nan_to_num([outcome.reward for outcome in outcomes], nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _key(lab: Lab, task: Task, curriculum: Curriculum, seed: int) -> str:

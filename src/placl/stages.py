@@ -16,14 +16,16 @@ from placl.data.splits import fingerprint
 from placl.errors import MachineError
 from placl.execute.executor import Task
 from placl.execute.serial import SerialExecutor
+from placl.files import disk_errors
 from placl.lab import Lab
 from placl.labelling import label_with
+from placl.learn.checkpoint import Checkpoint
 from placl.learn.course import TrainingSet
 from placl.learn.device import pick_device, thread_count
 from placl.learn.distributed import devices_for
 from placl.learn.label import label
 from placl.learn.network import network_with
-from placl.learn.pseudo_labels import PseudoLabels, read_labels
+from placl.learn.pseudo_labels import ARRAYS, PseudoLabels, read_labels
 from placl.learn.remembering import Remembering
 from placl.learn.score import Score, score
 from placl.learn.training import Learned, Training, Trainings
@@ -32,6 +34,7 @@ from placl.report.observing import confidence_summary, reliability
 from placl.run.journal import key_of
 from placl.search import Tried, derive
 
+DESCRIPTION = ("reliability.json", "curriculum.json")  # of every stage, and of those with a curriculum
 FIRST, FINAL = "round_0", "final"  # names of stages: labels only, and the last where it is no round
 
 
@@ -55,8 +58,9 @@ def pseudo_label(lab: Lab, stage: Stage, pool: Pool, name: str) -> PseudoLabels:
     folder = lab.run.path / name / "pseudo_labels"
     key = key_of(unit="labels", run=lab.key, name=name, labels=stage.sha256)
     shape = len(pool), len(pool.skeleton)
-    known = read_labels(folder, stage.sha256, shape) if lab.run.journal.get(key) else None
-    if known is not None:
+    done = lab.run.journal.get(key)
+    known = read_labels(folder, stage.sha256, shape) if done else None
+    if done and known is not None and lab.run.holds(done.get("files", {})):
         return known
     pseudo = label_with(
         lab.executor,
@@ -68,7 +72,8 @@ def pseudo_label(lab: Lab, stage: Stage, pool: Pool, name: str) -> PseudoLabels:
         on_progress=lambda done, total: lab.watch.progress("label", done, total, "pseudo-labels"),
     )
     lab.run.write_json(f"{name}/confidence.json", confidence_summary(pseudo, pool, lab.config.select))
-    lab.run.journal.add(key, "labels", name=name)
+    files = [f"{name}/confidence.json", *(f"{name}/pseudo_labels/{array}.npy" for array in ARRAYS)]
+    lab.run.journal.add(key, "labels", name=name, files=lab.run.hashes(files))
     return pseudo
 
 
@@ -110,13 +115,18 @@ def train_side_by_side(lab: Lab, units: list[Unit], task: Task[Training, Learned
         weights = lab.run.network_state(unit.name, done["sha256"]) if done else None
         if done and weights is not None:
             stages[number] = _stage(unit, unit.network(weights), done)
+            _checkpoint(lab, unit, key).remove()  # of a process that was killed before it could
+            if not lab.run.holds(done.get("files", {})):
+                _describe(lab, unit, stages[number].net, stages[number].selected)
             lab.meter.spend(lab.meter.cost(unit.config), key)
         else:
             seed = unit.tried.seed if unit.tried else derive(unit.config.seed, "training", unit.name)
-            jobs[number] = Training(unit.config, unit.data, unit.curriculum, seed)
+            place = _checkpoint(lab, unit, key)
+            jobs[number] = Training(unit.config, unit.data, unit.curriculum, seed, place)
 
     def keep(number: int, learned: Learned) -> None:
         stages[number] = _keep(lab, units[number], keys[number], learned)
+        _checkpoint(lab, units[number], keys[number]).remove()
         lab.meter.spend(lab.meter.cost(units[number].config), keys[number])
 
     for number, unit in enumerate(units):
@@ -130,6 +140,13 @@ def train_side_by_side(lab: Lab, units: list[Unit], task: Task[Training, Learned
     for some in together:
         _train_together(lab, task, {number: units[number] for number in some}, some, keep)
     return [stages[number] for number in range(len(units))]
+
+
+def _checkpoint(lab: Lab, unit: Unit, key: str) -> Checkpoint:
+    folder = (lab.run.path / unit.name).resolve()  # workers may live elsewhere
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return Checkpoint(folder / "checkpoint.safetensors", key)
 
 
 def _train_together(
@@ -168,26 +185,31 @@ def _keep(lab: Lab, unit: Unit, key: str, learned: Learned) -> Stage:
     if learned.diverged:
         raise MachineError(f"{unit.name}: the loss is no longer a finite number. Lower train.lr and start another run.")
     net = unit.network(safetensors.torch.load(learned.weights))
-    with thread_count(unit.config.execute.final_threads):
-        predicted = label(net, lab.problem.val, unit.config)
-    val = score(predicted, lab.problem.val, unit.config.reward)
-    trust = reliability(predicted, lab.problem.val, unit.config.reward.alpha)
-    lab.run.write_json(f"{unit.name}/reliability.json", trust)
     done: dict[str, Any] = {
         "sha256": lab.run.keep_network(unit.name, net),
-        "val": val.to_dict(),
+        "val": _describe(lab, unit, net, learned.selected).to_dict(),
         "selected": list(learned.selected),
         "images": learned.images,
         "seconds": round(learned.seconds, 3),
+        "files": lab.run.hashes(f"{unit.name}/{file}" for file in DESCRIPTION[: 1 + (unit.curriculum is not None)]),
     }
-    if unit.curriculum is not None:
-        used = {"thresholds": list(unit.curriculum.thresholds), "selected": list(learned.selected)}
-        lab.run.write_json(f"{unit.name}/curriculum.json", used)
     if unit.tried is not None:
         done["candidate"] = unit.tried.key  # whose images and seconds these are
     lab.run.journal.add(key, "training", name=unit.name, **done)
     lab.run.forget_candidate(unit.name)
     return _stage(unit, net, done)
+
+
+def _describe(lab: Lab, unit: Unit, net: KeypointNet, selected: tuple[float, ...]) -> Score:
+    """What a network is worth on the validation set, with the files that tell of it."""
+    with thread_count(unit.config.execute.final_threads):
+        predicted = label(net, lab.problem.val, unit.config)
+    trust = reliability(predicted, lab.problem.val, unit.config.reward.alpha)
+    lab.run.write_json(f"{unit.name}/{DESCRIPTION[0]}", trust)
+    if unit.curriculum is not None:
+        used = {"thresholds": list(unit.curriculum.thresholds), "selected": list(selected)}
+        lab.run.write_json(f"{unit.name}/{DESCRIPTION[1]}", used)
+    return score(predicted, lab.problem.val, unit.config.reward)
 
 
 def _stage(unit: Unit, net: KeypointNet, done: dict[str, Any]) -> Stage:

@@ -10,7 +10,6 @@ import pytest
 
 import placl as package
 from placl import config as configuration
-from placl.cli import main as cli
 from placl.errors import InputError, MachineError
 from placl.version import VERSION
 
@@ -111,14 +110,14 @@ def test_a_full_disk_anywhere(placl: Callable, monkeypatch: pytest.MonkeyPatch) 
 
 def test_an_interruption_says_how_to_go_on(placl: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     fails_with(monkeypatch, KeyboardInterrupt())
-    placl("train").refused("interrupted; the same command carries on.", code=cli.INTERRUPTED)
+    placl("train").refused("stopped; the same command carries on where it was.", code=130)
 
 
 def test_an_interrupted_prediction_begins_anew(placl: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     fails_with(monkeypatch, KeyboardInterrupt())
     monkeypatch.setattr("placl.cli.predict.open_watch", configuration.load)
     ended = placl("predict", "train", "demo")  # a run of that name is no training
-    ended.refused("placl: interrupted.", code=cli.INTERRUPTED)
+    ended.refused("placl: interrupted.", code=130)
     assert "carries on" not in ended.err
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from films import film_frame, read_film, write_film
-from placl.cli.main import INTERRUPTED
 
 
 @pytest.fixture
@@ -89,7 +88,7 @@ def test_an_interruption_leaves_no_half_file(
 
     monkeypatch.setattr(prediction, "look", interrupted)
     ended = placl("predict", run, film, "--track", "--out", tmp_path / "o" / "p.json")
-    ended.refused("placl: interrupted.", code=INTERRUPTED)
+    ended.refused("placl: interrupted.", code=130)
     assert list((tmp_path / "o").iterdir()) == []
 
 

@@ -247,3 +247,12 @@ def test_images_of_one_name_in_two_folders_are_two_images() -> None:
     pool = replace(make_pool(list(range(8))), ids=tuple(f"same.jpg#{i}" for i in range(8)))
     split = draw(pool, ["labelled"] * 4 + ["val"] * 2 + ["unlabelled"] * 2, label=1.0, test=0.0)
     assert sorted(split.half_1 + split.half_2) == ["same.jpg#6", "same.jpg#7"]
+
+
+def test_a_split_that_was_changed_is_refused() -> None:
+    split = Split(("a",), ("b", "c"), ("d",), ("e",), ("f",))
+    text = split.to_json()
+    assert Split.from_json(text) == split
+    with pytest.raises(ValueError, match="not what was written"):
+        Split.from_json(text.replace('"c"', '"g"'))
+    assert Split.from_json('{"labelled": ["a"], "half_1": [], "half_2": [], "val": [], "test": []}').labelled == ("a",)

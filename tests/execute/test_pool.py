@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placl import stopping
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
@@ -92,6 +93,9 @@ class Ghost:
     exitcode: int = -9
 
     def terminate(self) -> None:
+        pass
+
+    def kill(self) -> None:
         pass
 
     def join(self, timeout: float) -> None:
@@ -215,3 +219,13 @@ def test_workers_do_not_outlive_the_process_that_hired_them(tmp_path: Path, dead
     while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+@pytest.mark.parametrize("last", [("done", "kept"), ("stopped", None)])
+def test_asked_to_stop_it_waits_for_what_runs_and_gives_out_nothing_more(task: Task, last: tuple[str, Any]) -> None:
+    executor = Scripted(1, iter([[("progress", (1, 2)), last]]))
+    done: dict[int, Any] = {}
+    with pytest.raises(stopping.Stopped):
+        executor.run(task, {4: JOBS[1], 5: JOBS[1]}, done.__setitem__, lambda *_: stopping.ask())
+    assert done == ({4: "kept"} if last[0] == "done" else {})
+    assert not stopping.asked()

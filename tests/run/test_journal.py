@@ -86,3 +86,24 @@ def test_the_time_of_several_sessions_is_summed(tmp_path: Path, monkeypatch: pyt
     second._session = "another"
     second.add("c", "candidate")
     assert second.seconds() == 7.0 + 2.5
+
+
+def test_a_line_that_was_changed_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path)
+    whole = path.read_bytes()
+    for place in range(len(whole)):  # any bit of any byte
+        changed = bytearray(whole)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        units = Journal(path).units
+        assert len(units) >= 1  # a newline that is lost joins two lines
+        assert all(unit["reward"] == 0.1 * int(key[-1]) for key, unit in units.items())
+
+
+def test_lines_of_older_versions_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text('{"key": "old", "kind": "candidate", "reward": 1.5}\n')
+    journal = Journal(path)
+    journal.add("new", "candidate", reward=2.5)
+    assert {key: unit["reward"] for key, unit in Journal(path).units.items()} == {"old": 1.5, "new": 2.5}

@@ -58,8 +58,8 @@ def test_another_configuration_is_refused_by_its_keys(tiny: MakeConfig, tmp_path
         RunFolder(tmp_path / "run", tiny({"train.lr": 0.5, "seed": 3}))
     lr = tiny().train.lr
     assert str(caught.value) == (
-        f"{tmp_path / 'run'}: was made with another configuration (seed: 0 -> 3; train.lr: {lr} -> 0.5). "
-        "Use the same one to carry on, or another --out."
+        f"{tmp_path / 'run'}: was made with another configuration, says its config.yaml "
+        f"(seed: 0 -> 3; train.lr: {lr} -> 0.5). Use the same one to carry on, or another --out."
     )
 
 
@@ -135,3 +135,29 @@ def test_json_has_no_nan(tiny: MakeConfig, tmp_path: Path) -> None:
     text = (run.path / "x" / "metrics.json").read_text()
     assert json.loads(text) == {"a": None, "b": [1.5, None], "c": {"d": None}, "e": [1, "x"]}
     assert "NaN" not in text
+
+
+def test_a_file_is_made_once_and_again_where_it_was_changed(tiny: MakeConfig, tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def write(file: Path) -> None:
+        made.append(file.name)
+        file.write_text("content")
+
+    for damage in (None, "changed", "", None):
+        if damage is not None:
+            (tmp_path / "run" / "a.txt").write_text(damage)
+        RunFolder(tmp_path / "run", tiny()).once("a.txt", "its source", write)
+        assert (tmp_path / "run" / "a.txt").read_text() == "content"
+    assert len(made) == 3  # at first, and after each change
+    (tmp_path / "run" / "a.txt").unlink()
+    RunFolder(tmp_path / "run", tiny()).once("a.txt", "its source", write)
+    RunFolder(tmp_path / "run", tiny()).once("a.txt", "another source", write)
+    assert len(made) == 5
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", '{"labelled": 3}', "\udcff"])
+def test_a_damaged_split_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "split.json").write_text(content, errors="surrogateescape")
+    with pytest.raises(InputError, match=r"split\.json: is damaged\. Delete it and run the same command again"):
+        read_split(tmp_path)

@@ -1,6 +1,7 @@
 """``placl``: the commands together, and how each of them may end.
 
-Exit codes: 0 done, 1 the machine failed, 2 the user's input is wrong, 130 interrupted. Errors are one line on stderr.
+Exit codes: 0 done, 1 the machine failed, 2 the user's input is wrong, 130 and 143 stopped by SIGINT
+and SIGTERM. Errors are one line on stderr.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from placl import stopping
 from placl.cli.bench import app as bench
 from placl.cli.data import app as data
 from placl.cli.demo import demo
@@ -29,7 +31,6 @@ from placl.cli.ui import ui
 from placl.errors import PlaclError
 from placl.version import VERSION
 
-INTERRUPTED = 130  # as shells have it: 128 + SIGINT
 UsageError = typer.BadParameter.__mro__[1]  # typer brings click's exceptions along, under names that moved
 
 app = typer.Typer(
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         command = typer.main.get_command(app)
-        with command.make_context("placl", list(arguments)) as context:
+        with stopping.heeding(), command.make_context("placl", list(arguments)) as context:
             command.invoke(context)
         sys.stdout.flush()
     except typer.Exit as end:
@@ -89,7 +90,8 @@ def _ending(error: BaseException, carries_on: bool) -> tuple[str, int]:
     if isinstance(error, PlaclError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted; the same command carries on." if carries_on else "interrupted.", INTERRUPTED
+        kept = "stopped; the same command carries on where it was." if carries_on else "interrupted."
+        return kept, stopping.exit_code()
     if isinstance(error, UsageError):
         where = getattr(getattr(error, "ctx", None), "command_path", "placl")
         message = str(getattr(error, "format_message", error.__str__)())

@@ -30,6 +30,7 @@ from placl.data.images import UnreadableImageError
 from placl.data.instances import Instances
 from placl.data.pool import Pool
 from placl.errors import InputError, MachineError
+from placl.files import write_atomic
 
 FORMAT = 3  # part of the key: raise it when the same inputs give other pixels
 IMAGES_PER_TASK = 32
@@ -192,7 +193,7 @@ def _build(
                 if progress is not None:
                     progress(done, total)
             syncing.finish()
-        (building / "index.json").write_text(json.dumps({"sizes": sizes, "unreadable": unreadable}), encoding="utf-8")
+        write_atomic(building / "index.json", json.dumps({"sizes": sizes, "unreadable": unreadable}))
         for image in set(range(len(instances.images))) - stamps.keys():  # without instances
             stamps[image] = _stamp(os.fspath(instances.images[image]))
         folder = cache / name(stamps)

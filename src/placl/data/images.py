@@ -21,6 +21,10 @@ EXIF = b"Exif\0\0"
 # Of a path that leads to no image. Other errors are those of a disk or a network, and may pass.
 NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 AT_ONCE = 1 << 16  # bytes
+MOST_PIXELS = 2 * (Image.MAX_IMAGE_PIXELS or 1 << 27)  # 179 million, where Pillow stops too: half a gigabyte of RGB
+SMALL_JPEG = 1 << 17  # bytes, in which no more pixels fit, were each block of 64 a single bit
+SILENT = 0  # OpenCV's LOG_LEVEL_SILENT
+PNG = b"\x89PNG\r\n\x1a\n"
 ENDINGS = {JPEG: b"\xff\xd9", b"\x89P": b"IEND"}  # how a whole file of those first two bytes ends
 
 
@@ -37,9 +41,15 @@ class UnreadableImageError(Exception):
     """The message is the reason, in a few words."""
 
 
+def quieten_opencv() -> None:
+    """By one of two names: it changed between OpenCV 4 and 5."""
+    set_level = cv2.setLogLevel if hasattr(cv2, "setLogLevel") else cv2.utils.logging.setLogLevel
+    set_level(SILENT)
+
+
 def quieten() -> None:
     """For good, and once: filters that come and go would do so for all threads. What is wrong is said by us."""
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    quieten_opencv()
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 
@@ -128,6 +138,7 @@ def decode_shrunk(path: Path | str, shrink: int) -> tuple[np.ndarray, int]:
         raise UnreadableImageError("not a file name") from error
     if not data:
         raise UnreadableImageError("the file is empty")
+    _refuse_giant(data)
     if shrink > 1 and not (data.startswith(JPEG) and _upright(data)):
         shrink = 1  # other formats would be decoded whole, and then lose pixels
     # OpenCV fills up a truncated file with grey. Pillow refuses it, but is slower.
@@ -139,6 +150,31 @@ def decode_shrunk(path: Path | str, shrink: int) -> tuple[np.ndarray, int]:
     if image is None:
         return _decode_with_pillow(data), 1
     return image, shrink
+
+
+def _refuse_giant(data: bytes) -> None:
+    """A file of a megabyte may hold an image of a gigabyte: what it claims to be is looked at before it is decoded."""
+    width, height = 0, 0
+    if data.startswith(PNG):
+        width, height = struct.unpack_from(">II", data, 16) if len(data) >= 24 else (0, 0)
+    elif data.startswith(JPEG):
+        _, frame = _landmarks(data) if len(data) > SMALL_JPEG else (0, 0)
+        height, width = struct.unpack_from(">HH", data, frame + 5) if frame else (0, 0)
+    else:
+        width, height = _claimed(data)
+    if width * height > MOST_PIXELS:
+        raise UnreadableImageError(f"{width} x {height} are too many pixels, make it smaller")
+
+
+def _claimed(data: bytes) -> tuple[int, int]:
+    """Width and height by Pillow; 0 where it cannot tell, which decoding will find out, too."""
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            return image.size
+    except Image.DecompressionBombError as error:
+        raise UnreadableImageError("it has too many pixels, make it smaller") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, SyntaxError, struct.error):
+        return 0, 0
 
 
 def _upright(data: bytes) -> bool:

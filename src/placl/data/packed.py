@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from placl.data.crop_cache import build_pool, crew_for
+from placl.data.crop_file import reserve
 from placl.data.formats.format import Options
 from placl.data.importing import Imported, default_folder, read_any, refuse_target
 from placl.data.instances import Instances
 from placl.data.pool import Pool
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
-from placl.files import disk_errors
+from placl.files import disk_errors, sync
 
 ARRAYS = ("rows", "keypoints", "visibility", "length", "area", "to_image", "image")
 FORMAT = 1  # raise it when files of the old layout can no longer be read
@@ -39,18 +40,18 @@ def write_pool(pool: Pool, folder: Path, facts: dict[str, list[Any]] | None = No
     with disk_errors(folder):
         try:
             building.mkdir(parents=True)
-            target = np.lib.format.open_memmap(
-                building / "crops.npy", mode="w+", dtype=np.uint8, shape=(len(pool), *pool.crops.shape[1:])
-            )
+            target = reserve(building / "crops.npy", (len(pool), *pool.crops.shape[1:]))
             for start in range(0, len(pool), 1024):
-                target[start : start + 1024] = pool.crops[pool.rows[start : start + 1024]]
-            target.flush()
+                some = pool.rows[start : start + 1024]
+                target.write(np.arange(start, start + len(some)), pool.crops[some])
             for name in ARRAYS[1:]:
                 np.save(building / f"{name}.npy", getattr(pool, name), allow_pickle=False)
             if pool.head is not None:
                 np.save(building / "head.npy", pool.head, allow_pickle=False)
             rest = {"format": FORMAT, "view": pool.view, "ids": pool.ids, "skeleton": asdict(pool.skeleton)}
             (building / "pool.json").write_text(json.dumps(rest | (facts or {})), encoding="utf-8")
+            for file in building.iterdir():
+                sync(file)
             if folder.is_dir():
                 folder.rmdir()
             os.rename(building, folder)

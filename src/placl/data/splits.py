@@ -39,12 +39,20 @@ class Split:
         return {name: getattr(self, name) for name in ("labelled", "half_1", "half_2", "val", "test")}
 
     def to_json(self) -> str:
-        return json.dumps({name: list(ids) for name, ids in self.roles().items()}, indent=0)
+        return json.dumps({**self.roles(), "sha256": self._sha256()}, indent=0)
 
     @staticmethod
     def from_json(text: str) -> Split:
+        """ValueError or TypeError where it is not what was written. Files of older versions have no hash."""
         content: dict[str, Any] = json.loads(text)
-        return Split(**{name: tuple(ids) for name, ids in content.items()})
+        written = content.pop("sha256", None)
+        split = Split(**{name: tuple(ids) for name, ids in content.items()})
+        if written is not None and written != split._sha256():
+            raise ValueError("it is not what was written")
+        return split
+
+    def _sha256(self) -> str:
+        return hashlib.sha256(json.dumps(self.roles()).encode()).hexdigest()
 
 
 class Members(Protocol):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -19,9 +18,11 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any
 
+from placl import stopping
 from placl.errors import MachineError, PlaclError
 from placl.execute.executor import AnyJob, AnyResult, AnyTask, OnProgress, Task
 
+LOOK_EVERY = 1.0  # seconds, whether all shall come to an end
 MOST_DEATHS = 3  # of workers on one job, before it is the job's fault
 
 
@@ -35,7 +36,7 @@ def _worker(link: Connection, gpu: str | None = None) -> None:
     """The life of a worker: receive a task or a job, answer, until the link breaks."""
     if gpu is not None:  # before CUDA is asked for anything: it sees no other
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    stopping.heed_in_worker()
     Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     task: AnyTask | None = None
     try:
@@ -46,14 +47,17 @@ def _worker(link: Connection, gpu: str | None = None) -> None:
                 continue
             assert task is not None
             try:
-                link.send(("done", task.run(content, lambda done, total: link.send(("progress", (done, total))))))
+                with stopping.finishing():
+                    link.send(("done", task.run(content, lambda done, total: link.send(("progress", (done, total))))))
+            except stopping.Stopped:
+                link.send(("stopped", None))
             except (BrokenPipeError, EOFError):
                 return
             except PlaclError as error:
                 link.send(("refused", error))
             except Exception:  # noqa: BLE001 - whatever it is, the parent must hear of it
                 link.send(("failed", traceback.format_exc()))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
+    except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         return
 
 
@@ -70,6 +74,7 @@ class _Worker:
     link: Connection
     task: AnyTask | None = None  # the task it has
     job: int | None = None  # the job it is at
+    asked: bool = False  # to stop
 
 
 class PoolExecutor:
@@ -106,16 +111,28 @@ class PoolExecutor:
         missing = min(self.workers, len(jobs)) - len(self._crew)
         self._crew += [self._hire(len(self._crew) + i) for i in range(missing)]
         try:
-            while waiting or any(w.job is not None for w in self._crew):
-                for worker in self._crew:
-                    if waiting and worker.job is None:
-                        self._give(worker, task, waiting.pop(0), jobs)
-                for link in wait([w.link for w in self._crew if w.job is not None]):
-                    place = next(i for i, w in enumerate(self._crew) if w.link is link)
-                    self._hear(place, waiting, deaths, on_done, on_progress)
+            with stopping.finishing():
+                while waiting or any(w.job is not None for w in self._crew):
+                    if stopping.asked():
+                        waiting.clear()
+                        self._ask_to_stop()
+                    for worker in self._crew:
+                        if waiting and worker.job is None:
+                            self._give(worker, task, waiting.pop(0), jobs)
+                    for link in wait([w.link for w in self._crew if w.job is not None], LOOK_EVERY):
+                        place = next(i for i, w in enumerate(self._crew) if w.link is link)
+                        self._hear(place, waiting, deaths, on_done, on_progress)
+            stopping.check()
         except BaseException:
             self.close()  # whatever the workers are at, nobody waits for it any more
             raise
+
+    def _ask_to_stop(self) -> None:
+        """Jobs that can be kept half done are; others are finished."""
+        for worker in self._crew:
+            if worker.job is not None and not worker.asked:
+                worker.asked = True
+                worker.process.terminate()
 
     def _give(self, worker: _Worker, task: AnyTask, number: int, jobs: dict[int, AnyJob]) -> None:
         worker.job = number
@@ -170,6 +187,8 @@ class PoolExecutor:
         worker.job = None
         if kind == "done":
             on_done(number, content)
+        elif kind == "stopped":
+            stopping.ask()  # somebody else may have told it
         elif kind == "refused":
             raise content
         else:
@@ -178,7 +197,7 @@ class PoolExecutor:
     def close(self) -> None:
         for worker in self._crew:
             worker.link.close()
-            worker.process.terminate()
+            worker.process.kill()
         for worker in self._crew:
             worker.process.join(timeout=5)
         self._crew = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from placl import stopping
 from placl.execute.executor import AnyJob, AnyResult, OnProgress, Task
 
 
@@ -22,7 +23,9 @@ class SerialExecutor:
             def progress(done: int, total: int, number: int = number) -> None:
                 on_progress(number, done, total)
 
-            on_done(number, task.run(job, progress))
+            with stopping.finishing():
+                on_done(number, task.run(job, progress))
+            stopping.check()
 
     def close(self) -> None:
         pass

@@ -76,7 +76,7 @@ class Course:
         self._everyone = self._known + (len(hidden) if hidden is not None else 0)
         self._selection = selection_of(data.pseudo.confidence, config.select) if data.pseudo is not None else None
         self._flip_order = torch.from_numpy(data.labelled.skeleton.flip_order)
-        self._draw = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(seed)
         self._group = -1
         self._members = np.arange(self._known)
         self._stream: Iterator[np.ndarray] = iter(())
@@ -104,11 +104,22 @@ class Course:
         self._steps = max(1, self._steps)
         return self._steps
 
+    def skip_to(self, epoch: int, step: int) -> None:
+        """Go on from this step of an epoch; what ``generator`` would have drawn before is not drawn."""
+        taken, group = 0, -1  # batches, of a group's stream
+        for before in range(epoch + 1):
+            steps = self.begin(before)
+            taken = 0 if self._group != group else taken
+            group = self._group
+            taken += steps if before < epoch else step
+        for _ in range(taken):
+            next(self._stream)
+
     def batch(self, step: int) -> Batch:
         index = next(self._stream)
         config, labelled = self._config, self._data.labelled
         keypoints, weights = self._labels(index)
-        drawn = draw(len(index), config.augment, labelled.view, config.model.input_size, self._draw)
+        drawn = draw(len(index), config.augment, labelled.view, config.model.input_size, self.generator)
         images, places, weight = augmented(
             self.crops(index[self._mine]),
             torch.from_numpy(keypoints),

@@ -56,7 +56,8 @@ def precision_on(precision: Precision, device: torch.device) -> Literal["float32
     if device.type == "cuda":
         fast = torch.cuda.get_device_capability(device) >= (8, 0)
     else:
-        fast = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
+        has_amx = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)  # not in every version of torch
+        fast = device.type == "cpu" and has_amx()
     return "bfloat16" if fast else "float32"
 
 

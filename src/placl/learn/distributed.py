@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import signal
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,18 +29,22 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from placl import stopping
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.errors import InputError, MachineError, PlaclError
+from placl.learn.checkpoint import Checkpoint
 from placl.learn.course import Course, TrainingSet
 from placl.learn.device import pick_device, thread_count
 from placl.learn.inner_loop import OnEpoch, Trained, inner_loop, train_network
 from placl.learn.network import fresh_network, network_with
 from placl.models.weights import weights_bytes, weights_sha256
 from placl.models.zoo import KeypointNet
+from placl.stopping import Stopped
 
 START: Final = "spawn"  # CUDA does not survive a fork
 GRACE = 1.0  # seconds in which a rank's death shows that the others only lost their connection to it
+LOOK_EVERY = 1.0  # seconds, whether all shall come to an end
 FAREWELL = 10.0  # seconds that ranks may take to leave
 
 
@@ -66,10 +69,11 @@ def inner_loop_distributed(
     devices: Sequence[torch.device],
     threads: int = 1,
     on_epoch: OnEpoch | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Trained:
     """What :func:`~placl.learn.inner_loop.inner_loop` gives, from several devices; ``threads`` are each rank's."""
     if list(devices) == [pick_device(config.execute.device)]:
-        return inner_loop(config, data, curriculum, seed, threads=threads, on_epoch=on_epoch)
+        return inner_loop(config, data, curriculum, seed, threads=threads, on_epoch=on_epoch, checkpoint=checkpoint)
     if not 1 <= len(devices) <= config.train.batch:
         raise InputError(
             f"train.batch={config.train.batch} cannot be shared by {len(devices)} devices: each needs an image. "
@@ -77,14 +81,14 @@ def inner_loop_distributed(
         )
     with TemporaryDirectory(prefix="placl-ranks-", ignore_cleanup_errors=True) as folder:
         meeting = str(Path(folder) / "meeting")
-        order = _Order(config, _mapped(data, folder), curriculum, seed, tuple(devices), threads, meeting)
+        order = _Order(config, _mapped(data, folder), curriculum, seed, tuple(devices), threads, meeting, checkpoint)
         answers = _run_ranks(order, on_epoch)
     if len({answer.sha256 for answer in answers}) > 1:
         logging.getLogger("placl").warning("%d devices ended with different weights: kept the first's.", len(devices))
     first = answers[0]
     state = safetensors.torch.load(first.weights)
     net = network_with(config, len(data.labelled.skeleton), state, devices[0])
-    return Trained(net, first.images, first.selected, first.diverged)
+    return Trained(net, first.images, first.selected, first.diverged, first.earlier)
 
 
 def _mapped(data: TrainingSet, folder: str) -> TrainingSet:
@@ -111,6 +115,7 @@ class _Order:
     devices: tuple[torch.device, ...]  # one for each rank
     threads: int
     meeting: str  # a file through which the ranks find each other: no port that another process could take first
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,7 @@ class _Answer:
     images: int
     selected: tuple[float, ...]
     diverged: bool
+    earlier: float
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,9 @@ def _start(number: int) -> _Rank:
 def _listen(crew: list[_Rank], on_epoch: OnEpoch | None) -> list[_Answer]:
     answers: dict[int, _Answer] = {}
     while len(answers) < len(crew):
-        for link in wait([rank.link for number, rank in enumerate(crew) if number not in answers]):
+        if stopping.asked():
+            crew[0].process.terminate()  # it keeps how far they are, and says so
+        for link in wait([rank.link for number, rank in enumerate(crew) if number not in answers], LOOK_EVERY):
             number = next(n for n, rank in enumerate(crew) if rank.link is link)
             try:
                 kind, content = crew[number].link.recv()
@@ -174,6 +182,9 @@ def _listen(crew: list[_Rank], on_epoch: OnEpoch | None) -> list[_Answer]:
                 answers[number] = content
             elif kind == "refused":
                 raise content
+            elif kind == "stopped":
+                stopping.ask()
+                stopping.check()
             elif kind == "failed":
                 if dead := wait([rank.process.sentinel for rank in crew], timeout=GRACE):
                     raise _death(crew, next(n for n, rank in enumerate(crew) if rank.process.sentinel in dead))
@@ -196,10 +207,13 @@ def _death(crew: list[_Rank], number: int) -> MachineError:
 
 def _rank(link: Connection, number: int) -> None:
     """The life of a rank: an order, an answer, and patience until the others are done too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    stopping.heed_in_worker()
     Thread(target=_end_with_parent, daemon=True).start()
     try:
-        link.send(("done", _train(link.recv(), number, lambda *epoch: link.send(("epoch", epoch)))))
+        with stopping.finishing():
+            link.send(("done", _train(link.recv(), number, lambda *epoch: link.send(("epoch", epoch)))))
+    except Stopped:
+        link.send(("stopped", None))
     except PlaclError as error:
         link.send(("refused", error))
     except Exception:  # noqa: BLE001 - whatever it is, the parent must hear of it
@@ -229,12 +243,16 @@ def _train(order: _Order, number: int, on_epoch: OnEpoch) -> _Answer:
         trained = shared_network(net, config.model.input_size)
         # Dropout and stochastic depth: from the seed, and other for other images.
         torch.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
+        # All read it before one of them can be a step further.
+        checkpoint = replace(order.checkpoint, writes=number == 0) if order.checkpoint else None
         course = Course(config, order.data, order.curriculum, seed, device, net.stride, rank=number, ranks=ranks)
-        outcome = train_network(config, net, trained, course, on_epoch if number == 0 else None, _of_all_ranks)
+        outcome = train_network(
+            config, net, trained, course, on_epoch if number == 0 else None, _of_all_ranks, checkpoint
+        )
     for buffer in net.buffers():  # DDP does so before every step: this is for the last one
         dist.broadcast(buffer, 0)
     weights = weights_bytes(net) if number == 0 else b""
-    return _Answer(weights, weights_sha256(net), outcome.images, outcome.selected, outcome.diverged)
+    return _Answer(weights, weights_sha256(net), outcome.images, outcome.selected, outcome.diverged, outcome.earlier)
 
 
 def shared_network(net: KeypointNet, size: int) -> DistributedDataParallel:

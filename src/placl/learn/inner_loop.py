@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
+from placl.learn.checkpoint import Checkpoint, Progress
 from placl.learn.course import Course, TrainingSet
 from placl.learn.device import autocast, pick_device, thread_count
 from placl.learn.losses import heatmap_loss
@@ -29,6 +30,7 @@ class Trained:
     images: int  # how many training images went through the network
     selected: tuple[float, ...]  # share of the pseudo-labels selected, per group
     diverged: bool  # the loss was not finite
+    earlier: float = 0.0  # seconds that it had taken when it was interrupted
 
 
 def inner_loop(
@@ -39,6 +41,7 @@ def inner_loop(
     *,
     threads: int = 1,
     on_epoch: OnEpoch | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Trained:
     """omega*(Gamma): the network trained on ``data`` under ``curriculum``."""
     device = pick_device(config.execute.device)
@@ -47,7 +50,7 @@ def inner_loop(
         torch.manual_seed(seed)
         net = fresh_network(config, len(data.labelled.skeleton), seed, device)  # random initialisation
         course = Course(config, data, curriculum, seed, device, net.stride)
-        return train_network(config, net, net, course, on_epoch)
+        return train_network(config, net, net, course, on_epoch, checkpoint=checkpoint)
 
 
 def train_network(
@@ -57,6 +60,7 @@ def train_network(
     course: Course,
     on_epoch: OnEpoch | None = None,
     whole: Callable[[Tensor], float] = float,
+    checkpoint: Checkpoint | None = None,
 ) -> Trained:
     """Go through a course. ``trained`` is the network, or what stands around it to share it with other processes.
 
@@ -64,12 +68,12 @@ def train_network(
     """
     device = next(net.parameters()).device
     optimizer = make_optimizer(net, config)
-    seen, diverged = 0, False
-    for epoch in range(config.train.epochs):
+    progress = Progress(checkpoint, net, optimizer, course)  # the beginning, or where it was interrupted
+    diverged = False
+    for epoch in range(progress.epoch, config.train.epochs):
         steps = course.begin(epoch)
         net.train()
-        losses = torch.zeros((), device=device)
-        for step in range(steps):
+        for step in range(progress.step, steps):
             batch = course.batch(step)
             for parameters in optimizer.param_groups:
                 parameters["lr"] = batch.rate
@@ -79,16 +83,15 @@ def train_network(
             optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(loss)
             optimizer.step()
-            losses += loss.detach()
-            seen += batch.size
-        mean = whole(losses) / steps  # the only word from a GPU in an epoch
+            progress.add(loss.detach(), batch.size)
+        mean = whole(progress.end_epoch()) / steps  # the only word from a GPU in an epoch
         if on_epoch:
             on_epoch(epoch + 1, config.train.epochs, mean)
         if not math.isfinite(mean):
             diverged = True
             break
     net.eval()
-    return Trained(net, seen, tuple(course.selected), diverged)
+    return Trained(net, progress.seen, tuple(course.selected), diverged, progress.earlier)
 
 
 def make_optimizer(net: nn.Module, config: Config) -> torch.optim.Optimizer:

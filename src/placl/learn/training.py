@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum, constant
+from placl.learn.checkpoint import Checkpoint
 from placl.learn.course import TrainingSet
 from placl.learn.distributed import devices_for, inner_loop_distributed
 from placl.models.weights import weights_bytes
@@ -19,6 +20,7 @@ class Training:
     data: TrainingSet
     curriculum: Curriculum | None  # None where no pseudo-label takes part
     seed: int
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Trainings:
             devices=devices_for(job.config)[: job.config.train.batch],  # an image for each
             threads=job.config.execute.final_threads,
             on_epoch=lambda done, total, loss: on_progress(done, total),
+            checkpoint=job.checkpoint,
         )
         weights = weights_bytes(trained.net)
-        seconds = time.monotonic() - start
+        seconds = trained.earlier + time.monotonic() - start
         return Learned(weights, trained.images, trained.selected, trained.diverged, seconds)

@@ -21,6 +21,7 @@ from placl.config import Augment, Config
 from placl.data.augment import augmented, draw
 from placl.data.skeleton import Skeleton
 from placl.lab import Lab
+from placl.learn.checkpoint import Checkpoint, Progress
 from placl.learn.course import Crops, TrainingSet, batches, learning_rate
 from placl.learn.device import autocast, pick_device, thread_count
 from placl.learn.inner_loop import OnEpoch, Trained, make_optimizer
@@ -105,10 +106,18 @@ class Batches:
             np.arange(everyone), self._known, everyone, config.train.batch, share, [seed, 0]
         )
         self._crops = Crops(data, device)
-        self._draw = torch.Generator().manual_seed(seed)
+        self.steps = max(1, everyone // config.train.batch)  # of an epoch: a pass over all images, or as set
+        if config.train.epoch == "steps":
+            self.steps = config.train.steps_per_epoch
+        self.generator = torch.Generator().manual_seed(seed)
         self._codec = make_codec(config, stride)
         self._flip_order = torch.from_numpy(data.labelled.skeleton.flip_order)
         self._hard = harder(config.augment)
+
+    def skip_to(self, epoch: int, step: int) -> None:
+        """Go on from this step of an epoch; what ``generator`` would have drawn before is not drawn."""
+        for _ in range(epoch * self.steps + step):
+            next(self._stream)
 
     def next(self, others: int) -> tuple[View, tuple[View, ...], Tensor, Tensor, Tensor]:
         """The first view, the others, (B,) which are labelled, (B, K, 2) keypoints and (B, K) weights."""
@@ -129,7 +138,7 @@ class Batches:
         self, crops: Tensor, keypoints: np.ndarray, weights: np.ndarray, settings: Augment
     ) -> tuple[View, Tensor, Tensor]:
         size = self._config.model.input_size
-        drawn = draw(len(crops), settings, self._data.labelled.view, size, self._draw)
+        drawn = draw(len(crops), settings, self._data.labelled.view, size, self.generator)
         images, places, shown = augmented(
             crops,
             torch.from_numpy(keypoints),
@@ -143,7 +152,14 @@ class Batches:
 
 
 def train_consistently(
-    config: Config, data: TrainingSet, make_term: MakeTerm, seed: int, *, threads: int, on_epoch: OnEpoch | None = None
+    config: Config,
+    data: TrainingSet,
+    make_term: MakeTerm,
+    seed: int,
+    *,
+    threads: int,
+    on_epoch: OnEpoch | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Trained:
     """A network trained on labelled and unlabelled images together: a pure function of the arguments."""
     device = pick_device(config.execute.device)
@@ -152,15 +168,15 @@ def train_consistently(
         skeleton = data.labelled.skeleton
         net = fresh_network(config, len(skeleton), seed, device)
         term = make_term(config, net, skeleton, seed).to(device)
-        optimizer = make_optimizer(nn.ModuleList([net, term]), config)
+        both = nn.ModuleList([net, term])
+        optimizer = make_optimizer(both, config)
         source = Batches(config, data, seed, device, net.stride)
-        steps = _steps(config, data)
-        seen_images, diverged = 0, False
-        for epoch in range(config.train.epochs):
-            net.train()
-            term.train()
-            losses = torch.zeros((), device=device)
-            for step in range(steps):
+        steps = source.steps
+        progress = Progress(checkpoint, both, optimizer, source)  # the beginning, or where it was interrupted
+        diverged = False
+        for epoch in range(progress.epoch, config.train.epochs):
+            both.train()
+            for step in range(progress.step, steps):
                 place = (epoch + step / steps) / config.train.epochs
                 for group in optimizer.param_groups:
                     group["lr"] = learning_rate(config, epoch + step / steps)
@@ -169,23 +185,14 @@ def train_consistently(
                 torch.autograd.backward(loss)
                 optimizer.step()
                 term.after_step(net)
-                losses += loss.detach()
-                seen_images += config.train.batch
-            mean = float(losses) / steps
+                progress.add(loss.detach(), config.train.batch)
+            mean = float(progress.end_epoch()) / steps
             if on_epoch:
                 on_epoch(epoch + 1, config.train.epochs, mean)
             if not math.isfinite(mean):
                 diverged = True
                 break
-        return Trained(term.result(net).eval(), seen_images, (), diverged)
-
-
-def _steps(config: Config, data: TrainingSet) -> int:
-    """Steps of an epoch: as set, or a pass over all images."""
-    assert data.unlabelled is not None
-    if config.train.epoch == "steps":
-        return config.train.steps_per_epoch
-    return max(1, (len(data.labelled) + len(data.unlabelled)) // config.train.batch)
+        return Trained(term.result(net).eval(), progress.seen, (), diverged, progress.earlier)
 
 
 def _loss(config: Config, net: KeypointNet, term: Term, source: Batches, place: float, device: torch.device) -> Tensor:
@@ -214,8 +221,9 @@ class ConsistentTrainings:
             job.seed,
             threads=job.config.execute.final_threads,
             on_epoch=lambda done, total, _: on_progress(done, total),
+            checkpoint=job.checkpoint,
         )
-        seconds = time.monotonic() - start
+        seconds = trained.earlier + time.monotonic() - start
         return Learned(weights_bytes(trained.net), trained.images, trained.selected, trained.diverged, seconds)
 
 

@@ -38,10 +38,12 @@ def momentum_at(step: int) -> float:
 class MeanTeacher(Term):
     """``net`` is the student f. The teacher is a part of the term without gradients, which optimisers pass over."""
 
+    steps: Tensor
+
     def __init__(self, config: Config, net: KeypointNet, skeleton: Skeleton, seed: int) -> None:
         super().__init__(config, net, skeleton, seed)
         self.teacher = deepcopy(net).requires_grad_(False)
-        self.steps = 0
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))  # of the student, so far
 
     def loss(self, net: KeypointNet, seen: Seen) -> Tensor:
         hard = seen.others[0]
@@ -52,7 +54,7 @@ class MeanTeacher(Term):
 
     @torch.no_grad()
     def after_step(self, net: KeypointNet) -> None:
-        momentum = momentum_at(self.steps)
+        momentum = momentum_at(int(self.steps))
         self.steps += 1
         for mean, now in zip(self.teacher.parameters(), net.parameters(), strict=True):
             mean.lerp_(now, 1 - momentum)

@@ -106,7 +106,11 @@ def read_state(path: Path) -> dict[str, Tensor]:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         culprit = re.search(r"GLOBAL (\S+)", str(error))
-        reason = f"it holds a Python object ({culprit[1]})" if culprit else "it is damaged or holds Python objects"
+        reason = (
+            f"it holds a Python object ({culprit[1].removeprefix('builtins.')})"
+            if culprit
+            else "it is damaged or holds Python objects"
+        )
         raise InputError(f"{path}: not read, {reason}. Save its plain state_dict and pass that file.") from error
     except (SafetensorError, RuntimeError, EOFError, KeyError, ValueError, OSError) as error:
         raise InputError(f"{path}: not a readable weights file ({type(error).__name__}). Get it again.") from error

@@ -14,6 +14,7 @@ import yaml
 
 from placl.errors import InputError
 from placl.files import plain, read_object
+from placl.plain_yaml import load_yaml
 from placl.report.health import health
 
 YARDSTICKS = ("few", "full")
@@ -125,8 +126,8 @@ def _section(content: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _yaml(file: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        content = load_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
         return {}
     return content if isinstance(content, dict) else {}
 

@@ -30,14 +30,12 @@ QUALITY = 85  # of the pictures
 
 def keep_gallery(folder: Path, problem: Problem) -> None:
     """Pictures of the instances to look at: the first of each half, which are in random order already."""
-    if (folder / "instances.json").exists():
-        return
     halves = [half.take(np.arange(min(INSTANCES, len(half)))) for half in problem.halves]
     number = 0
     for half in halves:
         for crop in half.images(np.arange(len(half))):
             coded = cv2.imencode(".jpg", crop[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1]
-            write_atomic(folder / f"{number:03}.jpg", coded.tobytes())
+            _keep(folder / f"{number:03}.jpg", coded.tobytes())
             number += 1
     skeleton = problem.labelled.skeleton
     told = {
@@ -49,14 +47,17 @@ def keep_gallery(folder: Path, problem: Problem) -> None:
         "edges": [list(edge) for edge in skeleton.edges],
         "flip_pairs": [list(pair) for pair in skeleton.flip_pairs],
     }
-    write_atomic(folder / "instances.json", json.dumps(told) + "\n")
+    _keep(folder / "instances.json", (json.dumps(told) + "\n").encode())
 
 
-def keep_opinion(folder: Path, name: str, net: KeypointNet, problem: Problem, config: Config) -> None:
+def _keep(file: Path, content: bytes) -> None:
+    """Written unless it is there: a run that carries on need not wait for the disk."""
+    if not file.exists() or file.read_bytes() != content:
+        write_atomic(file, content)
+
+
+def keep_opinion(file: Path, net: KeypointNet, problem: Problem, config: Config) -> None:
     """What a stage's network says of the gallery's instances, in pixels of their pictures."""
-    file = folder / f"{name}.json"
-    if file.exists() or not any(map(len, problem.halves)):
-        return
     places, sure = [], []
     for half in problem.halves:
         some = half.take(np.arange(min(INSTANCES, len(half))))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import math
 import os
 import platform
 import subprocess
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet
 import torch
 
@@ -23,7 +22,7 @@ from placl.config import Config
 from placl.data.pool import Pool
 from placl.data.splits import Split
 from placl.errors import InputError
-from placl.files import disk_errors, plain, read_object, write_atomic, write_csv
+from placl.files import disk_errors, plain, read_object, replacing, sha256_of, sync, write_atomic, write_csv
 from placl.learn.candidate import Outcome
 from placl.learn.pseudo_labels import PseudoLabels, label_schema, label_table
 from placl.learn.training import Learned
@@ -31,7 +30,7 @@ from placl.models.weights import read_state, save_weights, weights_sha256
 from placl.models.zoo import KeypointNet
 from placl.report.collecting import collect
 from placl.report.page import page
-from placl.run.journal import Journal
+from placl.run.journal import Journal, key_of
 from placl.tracking import Tracking
 from placl.version import VERSION
 
@@ -70,8 +69,11 @@ class RunFolder:
         file = self.path / name
         if not file.exists():
             return []
-        with open(file, newline="") as lines:
-            return list(csv.DictReader(lines))
+        try:
+            with open(file, newline="") as lines:
+                return list(csv.DictReader(lines))
+        except (ValueError, csv.Error):
+            return []  # damaged, and about to be written again
 
     def keep_split(self, split: Split) -> None:
         write_atomic(self.path / "split.json", split.to_json())
@@ -83,18 +85,18 @@ class RunFolder:
 
     def keep_candidate(self, name: str, key: str, outcome: Outcome) -> None:
         """The network of a search's best candidate so far: the round's own may be the same."""
-        best = read_object(self.path / name / "candidate.json").get("reward", -math.inf)
-        if outcome.weights is not None and outcome.reward > best:
+        best = read_object(self.path / name / "candidate.json").get("reward")
+        if outcome.weights is not None and not (isinstance(best, float) and best >= outcome.reward):
+            facts = {"key": key, **outcome.to_dict()}
             write_atomic(self.path / name / "candidate.safetensors", outcome.weights)
-            sha256 = hashlib.sha256(outcome.weights).hexdigest()
-            self.write_json(f"{name}/candidate.json", {"key": key, "sha256": sha256, **outcome.to_dict()})
+            self.write_json(f"{name}/candidate.json", facts | {"sha256": _seal(facts, outcome.weights)})
 
     def candidate(self, name: str, key: str) -> Learned | None:
-        """What was kept of a candidate, if it is the one and its file is whole."""
+        """What was kept of a candidate, if it is the one and its files are whole."""
         facts = read_object(self.path / name / "candidate.json")
         file = self.path / name / "candidate.safetensors"
         weights = file.read_bytes() if facts.get("key") == key and file.exists() else b""
-        if facts.get("sha256") != hashlib.sha256(weights).hexdigest():
+        if facts.pop("sha256", None) != _seal(facts, weights):
             return None
         outcome = Outcome.from_dict(facts)
         return Learned(weights, outcome.images, outcome.selected, False, outcome.seconds)
@@ -116,19 +118,15 @@ class RunFolder:
 
     def keep_pseudo_labels(self, name: str, pool: Pool, pseudo: PseudoLabels) -> None:
         """A row per instance and keypoint, in image pixels, some instances at a time; unless they are there already."""
-        file = self.path / name / "pseudo_labels.parquet"
-        if file.exists() and _model_of(file) == pseudo.model:
-            return
-        part = file.with_name(f".{file.name}.{os.getpid()}.part")
-        with disk_errors(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            try:
+
+        def write(file: Path) -> None:
+            with disk_errors(file), replacing(file) as part:
                 with pyarrow.parquet.ParquetWriter(part, label_schema(pseudo.model)) as writer:
                     for start in range(0, len(pool), INSTANCES_AT_ONCE):
                         writer.write_table(label_table(pool, pseudo, slice(start, start + INSTANCES_AT_ONCE)))
-                os.replace(part, file)
-            finally:
-                part.unlink(missing_ok=True)
+                sync(part)
+
+        self.once(f"{name}/pseudo_labels.parquet", pseudo.model, write)
 
     def log(self, scalars: dict[str, float], step: int) -> None:
         """Numbers over steps, as TensorBoard event files in ``tb/`` and to the run's tracker, where it has one.
@@ -152,17 +150,29 @@ class RunFolder:
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         write_atomic(self.path / name, json.dumps(plain(content), indent=2) + "\n")
 
+    def once(self, name: str, source: str, write: Callable[[Path], None]) -> None:
+        """A file that is made of ``source``, unless it is there and still what was written."""
+        key = key_of(unit="file", name=name, source=source)
+        done = self.journal.get(key)
+        if done is None or not self.holds(done["files"]):
+            (self.path / name).unlink(missing_ok=True)
+            write(self.path / name)
+            self.journal.add(key, "file", files=self.hashes([name]))
+
+    def hashes(self, names: Iterable[str]) -> dict[str, str | None]:
+        """The sha256 of each file, for the journal."""
+        return {name: sha256_of(self.path / name) for name in names}
+
+    def holds(self, files: dict[str, str | None]) -> bool:
+        """Whether files are what the journal says they were."""
+        return self.hashes(files) == files
+
     def write_rows(self, name: str, rows: list[dict[str, Any]]) -> None:
         write_csv(self.path / name, rows)
 
 
-def _model_of(file: Path) -> str | None:
-    """The network that made the pseudo-labels in a file."""
-    try:
-        metadata = pyarrow.parquet.read_schema(file).metadata or {}
-    except (OSError, pa.ArrowInvalid):
-        return None
-    return str(metadata.get(b"model_sha256", b""), "utf-8")
+def _seal(facts: dict[str, Any], weights: bytes) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode() + weights).hexdigest()
 
 
 def refuse_foreign(path: Path, config: Config) -> None:
@@ -176,21 +186,25 @@ def refuse_foreign(path: Path, config: Config) -> None:
         differ = configuration.differences(read_config(path), config)
         if differ:
             raise InputError(
-                f"{path}: was made with another configuration ({'; '.join(differ)}). "
+                f"{path}: was made with another configuration, says its config.yaml ({'; '.join(differ)}). "
                 "Use the same one to carry on, or another --out."
             )
     # Hidden files do not count: a killed process may have left the beginning of a config.yaml.
     elif path.exists() and any(not entry.name.startswith(".") for entry in path.iterdir()):
-        raise InputError(f"{path}: is not empty and not a run. Name another folder with --out.")
+        raise InputError(f"{path}: is not empty and not a run: it has no config.yaml. Name another folder with --out.")
 
 
 def read_split(path: Path) -> Split | None:
     """The split that a run folder was made with, once it is drawn."""
     file = path / "split.json"
+    if not file.exists():
+        return None
     try:
-        return Split.from_json(file.read_text()) if file.exists() else None
-    except (ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"{file}: is damaged. Restore it, or start another run with --out.") from error
+        return Split.from_json(file.read_text())
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise InputError(
+            f"{file}: is damaged. Delete it and run the same command again: the same split is drawn of the same data."
+        ) from None
 
 
 def read_config(path: Path) -> Config:

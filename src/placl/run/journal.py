@@ -1,4 +1,4 @@
-"""The journal of finished units: append-only, a line each, keyed by a hash of the unit's inputs.
+"""The journal of finished units: append-only, a line each, keyed by a hash of the unit's inputs, with a checksum.
 
 Resuming is running the same program again: a unit whose key is here is not run but read.
 """
@@ -9,15 +9,37 @@ import hashlib
 import json
 import os
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
 from placl.files import disk_errors
 
+CHECKED = b'{"check": "'
+
 
 def key_of(**inputs: Any) -> str:
     """A hash of a unit's inputs; they must be plain values."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True, allow_nan=False).encode()).hexdigest()[:24]
+
+
+def _line(unit: dict[str, Any]) -> bytes:
+    content = json.dumps(unit).encode()
+    return CHECKED + b'%08x", ' % zlib.crc32(content) + content[1:] + b"\n"
+
+
+def _unit(line: bytes) -> dict[str, Any]:
+    """What a line says; ValueError where it is not what was written. Lines of older versions have no checksum."""
+    line = line.rstrip(b"\r\n")
+    if line.startswith(CHECKED):
+        place = len(CHECKED)
+        check, line = line[place : place + 8], b"{" + line[place + 11 :]
+        if check != b"%08x" % zlib.crc32(line):
+            raise ValueError("damaged")
+    elif not line.startswith(b'{"key": '):
+        raise ValueError("damaged")
+    unit: dict[str, Any] = json.loads(line)
+    return unit
 
 
 class Journal:
@@ -33,12 +55,15 @@ class Journal:
         content = self.path.read_bytes()
         for line in content.splitlines(keepends=True):
             try:
-                unit = json.loads(line)
+                unit = _unit(line)
                 self.units[unit["key"]] = unit
             except (ValueError, TypeError, KeyError):
-                continue  # torn by a crash: the unit is run again
+                continue  # torn by a crash, or damaged: the unit is run again
         if content and not content.endswith(b"\n"):
-            with open(self.path, "ab") as file:  # close the torn line, so that the next one stands by itself
+            with (
+                disk_errors(self.path),
+                open(self.path, "ab") as file,
+            ):  # close the torn line, so that the next one stands by itself
                 file.write(b"\n")
 
     def get(self, key: str) -> dict[str, Any] | None:
@@ -48,9 +73,8 @@ class Journal:
         """Note a finished unit, and how far into this session that was."""
         elapsed = round(time.monotonic() - self._begun, 3)
         unit = {"key": key, "kind": kind, **result, "session": self._session, "elapsed": elapsed}
-        line = json.dumps(unit) + "\n"
         with disk_errors(self.path), open(self.path, "ab") as file:
-            file.write(line.encode())
+            file.write(_line(unit))
             file.flush()
             os.fsync(file.fileno())
         self.units[key] = unit

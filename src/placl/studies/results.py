@@ -15,6 +15,7 @@ from placl import config as configuration
 from placl.config import Config
 from placl.errors import InputError
 from placl.files import write_csv
+from placl.plain_yaml import load_yaml
 from placl.run.folder import read_config
 from placl.run.journal import Journal, key_of
 from placl.studies.study import RunSpec
@@ -111,7 +112,7 @@ def _read(spec: RunSpec, every_round: bool) -> list[dict[str, Any]]:
 def _kept(spec: RunSpec) -> str | None:
     """The stage that a run of this configuration was finished with."""
     try:
-        description = yaml.safe_load((spec.out / "best" / "model.yaml").read_text("utf-8"))
+        description = load_yaml((spec.out / "best" / "model.yaml").read_text("utf-8"))
         if configuration.differences(read_config(spec.out), spec.config.anchored()):
             return None  # of another configuration: it will be refused
         return str(description["stage"])

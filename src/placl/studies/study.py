@@ -16,6 +16,7 @@ from placl import config as configuration
 from placl.config import Config
 from placl.data.protocols import PROTOCOLS
 from placl.errors import InputError
+from placl.plain_yaml import load_yaml
 
 GRIDS = ("table1", "table3", "table4", "table5", "table6", "fig3a", "fig3b")
 SCALES = ("cpu", "paper")
@@ -99,7 +100,7 @@ def read_study(name: str) -> Study:
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise InputError(f'study "{name}" is unknown.{hint} Known are {", ".join(GRIDS)}; others are files.yaml.')
     try:
-        content = yaml.safe_load(text)
+        content = load_yaml(text)
     except yaml.YAMLError as error:
         raise InputError(f"{where}: is not valid YAML ({' '.join(str(error).split())}).") from None
     if not isinstance(content, dict):

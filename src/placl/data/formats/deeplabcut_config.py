@@ -13,6 +13,7 @@ import yaml
 from placl.data.skeleton import Skeleton
 from placl.errors import InputError
 from placl.files import write_atomic
+from placl.plain_yaml import load_yaml
 
 CONFIG = "config.yaml"
 
@@ -38,7 +39,7 @@ def is_config(path: Path) -> bool:
 
 def read_config(path: Path) -> Project:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

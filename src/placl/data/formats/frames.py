@@ -16,6 +16,7 @@ import cv2
 import numpy as np
 
 from placl.data.formats.format import Options
+from placl.data.images import quieten_opencv
 from placl.errors import InputError
 from placl.files import disk_errors
 
@@ -121,7 +122,7 @@ def video_head(video: Path) -> VideoHead:
 
 def open_video(video: Path) -> cv2.VideoCapture:
     # What is wrong is said once, by us. FFmpeg alone: other backends take clip%03d.mp4 for a series of images.
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    quieten_opencv()
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     # And the full path: in 12:30.mp4, it would take 12 for a protocol.
     capture = cv2.VideoCapture(os.path.abspath(video), cv2.CAP_FFMPEG)

@@ -15,6 +15,7 @@ from placl.data.formats.folder import SUFFIXES
 from placl.data.formats.format import Options
 from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
+from placl.plain_yaml import load_yaml
 
 SPLITS = ("train", "val", "test")
 TOLERANCE = 0.01  # Ultralytics passes over an image with a keypoint that is further outside
@@ -38,10 +39,10 @@ def is_pose(file: Path) -> bool:
 
 def config_of(file: Path) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(file.read_bytes())
+        data = load_yaml(file.read_bytes())
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}).") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"{file}: is not YAML ({' '.join(str(error).split())}).") from error
     if not isinstance(data, dict):
         raise InputError(f"{file}: is not a mapping. A YOLO pose dataset has train, val, names and kpt_shape there.")
