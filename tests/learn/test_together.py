@@ -164,15 +164,16 @@ def doomed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("doomed")
 def test_one_that_diverges_ends_and_leaves_the_others_alone(make_task: Callable[..., Task]) -> None:
-    task = make_task(ADAMW)
+    # Fewer steps than above: on some CPUs noise of 1e-7 throws an activation over zero after 16 of these, and grows.
+    task = make_task({**ADAMW, "train.steps_per_epoch": 3})
     jobs = [DOOMED, *JOBS[:2]]
     first, *others = train_together(task.config, task.data, jobs)
     assert first.diverged
-    assert (first.images, first.selected) == (5 * 8, alone(task, DOOMED).selected)  # one epoch, one group
+    assert (first.images, first.selected) == (3 * 8, alone(task, DOOMED).selected)  # one epoch, one group
     for one, job in zip(others, JOBS, strict=False):
         assert not one.diverged
-        assert one.images == 20 * 8
-        assert distance(one, alone(task, job), task, job.seed) < NOISE
+        assert one.images == 12 * 8
+        assert distance(one, alone(task, job), task, job.seed) < NOISE / 100
     wanted = run_candidate(task, DOOMED.curriculum, DOOMED.seed)
     assert run_together(task, jobs)[0] == wanted
 

@@ -69,3 +69,15 @@ def test_a_disk_without_locks_is_used_all_the_same(
     with locked(tmp_path):
         (tmp_path / "config.yaml").touch()
     assert "has no locks" in caplog.text
+
+
+def test_folders_that_were_made_for_nothing_are_taken_away(tmp_path: Path) -> None:
+    with locked(tmp_path / "runs" / "mine"):
+        assert (tmp_path / "runs" / "mine").is_dir()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_that_something_has_come_into_stays(tmp_path: Path) -> None:
+    with locked(tmp_path / "runs" / "mine"):
+        (tmp_path / "runs" / "other").mkdir()
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["other"]

@@ -20,6 +20,7 @@ LOCK, OWNER = ".lock", ".owner"
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """The folder is made where it is not, and taken away again where nothing has come into it."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
@@ -30,9 +31,7 @@ def locked(folder: Path) -> Iterator[None]:
         raise MachineError(
             f"{folder}: {_owner(folder)} is at work in it. Wait for it, stop it, or name another folder with --out."
         ) from None
-    except (
-        NotImplementedError
-    ):  # some network disks; what is written stays whole, but two would repeat each other's work
+    except NotImplementedError:  # some network disks; files stay whole, but two would repeat each other's work
         logging.getLogger("placl").warning("%s: the disk has no locks. Start no second process on this folder.", folder)
     try:
         _remove_leftovers(folder)
@@ -45,7 +44,8 @@ def locked(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # the folder is gone, or somebody else has come
             if {entry.name for entry in folder.iterdir()} <= {LOCK}:
                 (folder / LOCK).unlink(missing_ok=True)
-                folder.rmdir()
+                for place in missing or [folder]:
+                    place.rmdir()  # which only an empty one can be
 
 
 def _owner(folder: Path) -> str:
