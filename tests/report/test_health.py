@@ -53,6 +53,18 @@ def test_pseudo_labels_that_do_harm() -> None:
     assert complaints(stage("round_0", val=60.0), stage("full", val=10.0, yardstick=True)) == []
 
 
+def test_only_networks_that_are_alike_are_compared() -> None:
+    """Teachers may be larger and trained longer than the network that is kept."""
+    teachers, kept = [stage("round_0", val=60.0), stage("round_1", val=61.0)], stage("final", val=50.0)
+    assert health({"stages": [*teachers, kept], "searching": [], "taught": True}) == []
+    few = stage("few", val=53.0, yardstick=True)
+    (line,) = health({"stages": [*teachers, kept, few], "searching": [], "taught": True})
+    assert line.startswith("final is worse than few, which knew labels alone (50.0 against 53.0")
+    worse = [stage("round_0", val=60.0), stage("round_1", val=57.0), kept]
+    (line,) = health({"stages": worse, "searching": [], "taught": True})
+    assert line.startswith("round_1 is worse than round_0")
+
+
 def test_a_search_that_is_still_going_on() -> None:
     begun = {"name": "round_2", "search": [{"reward": 1.0}] * 4, "confidence": {}}
     assert complaints(searching=(begun,))[0].startswith("round_2: rewards hardly vary")

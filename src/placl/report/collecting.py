@@ -44,6 +44,7 @@ def collect(run: Path) -> dict[str, Any]:
     told = {
         "name": run.resolve().name,
         "method": str(config.get("method", "placl")),
+        "taught": any(value is not None for value in _section(config, "teacher").values()),
         "finished": bool(best),
         "best": best.get("stage"),
         "counts": {role: len(ids) for role, ids in split.items() if isinstance(ids, list)},

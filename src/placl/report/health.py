@@ -20,7 +20,7 @@ def health(run: dict[str, Any]) -> list[str]:
         complaints += _of_labels(name, stage["confidence"])
         complaints += _of_search(name, stage["search"])
         complaints += _of_selection(name, stage.get("shares") or [])
-    return complaints + _of_accuracy(run["stages"])
+    return complaints + _of_accuracy(run["stages"], bool(run.get("taught")))
 
 
 def _of_labels(name: str, summary: dict[str, Any]) -> list[str]:
@@ -69,8 +69,12 @@ def _of_selection(name: str, shares: list[Any]) -> list[str]:
     return []
 
 
-def _of_accuracy(stages: list[dict[str, Any]]) -> list[str]:
+def _of_accuracy(stages: list[dict[str, Any]], taught: bool) -> list[str]:
+    """``taught``: networks that label are others than the last, whose like is the yardstick `few`."""
     scored = [stage for stage in stages if not stage["yardstick"] and stage["val"] is not None]
+    if taught:
+        few = [stage for stage in stages if stage["name"] == "few" and stage["val"] is not None]
+        scored = [*few, *scored[-1:]] if few else scored[:-1]
     if len(scored) < 2 or scored[-1]["val"] > scored[0]["val"] - WORSE:
         return []
     first, last = scored[0], scored[-1]

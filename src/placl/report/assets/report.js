@@ -85,7 +85,7 @@ function headline(run) {
   const labels = (stage) => stage && isNumber(stage.labels) ? `${stage.labels} labels` : "labels";
   const values = [few, best, full].map(scoreOf);
   const gap = full && few !== best && values.every(isNumber) && values[2] !== values[0] ? (values[1] - values[0]) / (values[2] - values[0]) : null;
-  return el("div", {class: "headline"}, few !== best ? box(few, `${labels(few)} alone`) : null, box(best, `${run.method === "placl" ? "PLACL" : run.method}, ${labels(best)} and ${(run.counts.half_1 || 0) + (run.counts.half_2 || 0)} images without`, "best"), box(full, `all ${labels(full)}`),
+  return el("div", {class: "headline"}, few !== best ? box(few, `${labels(few)} alone${run.taught && few.name === "round_0" ? ", of a network that only labels" : ""}`) : null, box(best, `${run.method === "placl" ? "PLACL" : run.method}, ${labels(best)} and ${(run.counts.half_1 || 0) + (run.counts.half_2 || 0)} images without`, "best"), box(full, `all ${labels(full)}`),
     gap === null ? null : el("div", {class: "figure"}, el("b", {}, `${(100 * gap).toFixed(0)} %`), el("span", {}, "of the gap recovered")), el("div", {class: "figure"}, el("b", {}, metric), el("span", {}, `in percent, on ${where} data`)));
 }
 function stageTable(run) {
@@ -183,11 +183,12 @@ function gallery(run) {
     list.length ? el("div", {class: "tiles"}, list.map((card) => el("button", {class: `tile${card.used ? "" : " out"}`, type: "button", title: card.id, onclick: () => zoom(run, card.i)}, picture(told, card.i, opinion, card.chosen), el("span", {}, `${card.sure.toFixed(2)} · ${card.id}`)))) : el("p", {}, "None is rejected at this threshold."));
 }
 function picture(told, i, opinion, chosen) {
-  const size = told.size, dot = size / 42, points = opinion.keypoints[i], side = sides(told);
+  const size = told.size, view = told.view || size, edge = (size - view) / 2; // what the network sees of a crop
+  const dot = view / 42, points = opinion.keypoints[i], side = sides(told);
   const parts = [svg("image", {href: told.pictures[i], width: size, height: size})];
   for (const [a, b] of told.edges) if (points[a] && points[b] && chosen[a] && chosen[b]) parts.push(svg("line", {class: "bone", "stroke-width": dot / 2.2, x1: points[a][0] + 0.5, y1: points[a][1] + 0.5, x2: points[b][0] + 0.5, y2: points[b][1] + 0.5}));
   points.forEach(([x, y], k) => parts.push(svg("circle", {class: `${side[k]}${chosen[k] ? "" : " rejected"}`, cx: x + 0.5, cy: y + 0.5, r: dot, "stroke-width": dot / 2.4}, svg("title", {}, `${told.keypoints[k]}: ${opinion.confidence[i][k].toFixed(2)}`))));
-  return svg("svg", {viewBox: `0 0 ${size} ${size}`}, parts);
+  return svg("svg", {viewBox: `${edge} ${edge} ${view} ${view}`}, parts);
 }
 function zoom(run, i) {
   const told = run.gallery, dialog = document.getElementById("zoom");
