@@ -193,6 +193,21 @@ def test_broken_yaml(tmp_path: Path, changes: dict[str, Any], complaint: str) ->
     assert complaint in message
 
 
+def test_a_folder_whose_name_is_too_long(tmp_path: Path) -> None:
+    """Found by benchmarks/fuzz.py."""
+    assert "which is not below" in refusal(dataset(tmp_path, train="images" + 300 * "{"))
+
+
+def test_a_whole_disk_is_no_folder_of_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by benchmarks/fuzz.py, as a yaml whose folder was /."""
+    monkeypatch.setattr("placl.data.formats.yolo_yaml.STRANGERS", 10)
+    dataset(tmp_path, train=".")
+    assert len(read(tmp_path)) == 3
+    for number in range(20):
+        (tmp_path / f"{number}.dat").touch()
+    assert "holds much else" in refusal(tmp_path)
+
+
 def test_not_yaml(tmp_path: Path) -> None:
     (tmp_path / "data.yaml").write_text("a: [")
     assert "is not YAML" in refusal(tmp_path / "data.yaml")

@@ -18,6 +18,7 @@ from placl.errors import InputError
 from placl.plain_yaml import load_yaml
 
 SPLITS = ("train", "val", "test")
+STRANGERS = 20_000  # files more than images, labels and all, that a folder of images may hold: a whole disk has more
 TOLERANCE = 0.01  # Ultralytics passes over an image with a keypoint that is further outside
 
 
@@ -137,12 +138,18 @@ def images_of(file: Path, data: dict[str, Any], options: Options, notes: list[st
 def _place(bases: list[Path], name: str) -> Path | None:
     """Roboflow's ../train/images means train/images beside the yaml."""
     names = [name, name.removeprefix("../")]
-    return next((base / n for n in names for base in bases if (base / n).exists()), None)
+    return next((base / n for n in names for base in bases if os.path.exists(base / n)), None)  # False for a bad name
 
 
 def _below(folder: Path) -> list[Path]:
-    names = (os.path.join(place, name) for place, _, files in os.walk(folder) for name in files if name[0] != ".")
-    return [Path(name) for name in sorted(names) if name.lower().endswith(SUFFIXES)]
+    images, others = list[str](), 0
+    for place, _, files in os.walk(folder):
+        found = [name for name in files if name[0] != "." and name.lower().endswith(SUFFIXES)]
+        images += [os.path.join(place, name) for name in found]
+        others += len(files) - len(found)
+        if others > len(images) + STRANGERS:
+            raise InputError(f"{folder}: is named as a folder of images, and holds much else. Name that of the images.")
+    return [Path(name) for name in sorted(images)]
 
 
 def _listed(file: Path, bases: list[Path]) -> list[Path]:
