@@ -198,6 +198,11 @@ def test_a_folder_whose_name_is_too_long(tmp_path: Path) -> None:
     assert "which is not below" in refusal(dataset(tmp_path, train="images" + 300 * "{"))
 
 
+def test_more_keypoints_than_fit_into_memory(tmp_path: Path) -> None:
+    """Found by benchmarks/fuzz.py."""
+    assert "kpt_shape is [1000000000, 3]" in refusal(dataset(tmp_path, kpt_shape=[10**9, 3], kpt_names=None))
+
+
 def test_a_whole_disk_is_no_folder_of_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by benchmarks/fuzz.py, as a yaml whose folder was /."""
     monkeypatch.setattr("placl.data.formats.yolo_yaml.STRANGERS", 10)

@@ -18,6 +18,7 @@ from placl.errors import InputError
 from placl.plain_yaml import load_yaml
 
 SPLITS = ("train", "val", "test")
+MOST_KEYPOINTS = 10_000  # whatever a yaml asks for
 STRANGERS = 20_000  # files more than images, labels and all, that a folder of images may hold: a whole disk has more
 TOLERANCE = 0.01  # Ultralytics passes over an image with a keypoint that is further outside
 
@@ -52,9 +53,11 @@ def config_of(file: Path) -> dict[str, Any]:
 
 def shape_of(file: Path, data: dict[str, Any]) -> tuple[int, int]:
     shape = data.get("kpt_shape")
-    if not isinstance(shape, list) or [type(n) for n in shape] != [int, int] or shape[0] < 1 or shape[1] not in (2, 3):
-        raise InputError(f"{file}: kpt_shape is {shape}, expected [number of keypoints, 2 or 3].")
-    return shape[0], shape[1]
+    if isinstance(shape, list) and [type(n) for n in shape] == [int, int]:
+        count, numbers = shape
+        if 1 <= count <= MOST_KEYPOINTS and numbers in (2, 3):
+            return count, numbers
+    raise InputError(f"{file}: kpt_shape is {shape}, expected [number of keypoints, 2 or 3].")
 
 
 def skeleton_of(file: Path, data: dict[str, Any], count: int, options: Options) -> tuple[Skeleton, list[str]]:
