@@ -87,6 +87,8 @@ def refused(overrides: dict[str, Any]) -> str:
         ({"train.lrr": 1}, 'train.lrr=1: unknown key "train.lrr". Did you mean "lr"?'),
         ({"train.epoch_count": 1}, 'train.epoch_count=1: unknown key "train.epoch_count". Did you mean "epoch"?'),
         ({"trian.lr": 1}, 'trian.lr=1: unknown key "trian". Did you mean "train"?'),
+        # Found by benchmarks/fuzz.py: it looks like a tag of pydantic's.
+        ({"~seed": 1}, '~seed=1: unknown key "~seed". Did you mean "seed"?'),
         ({"sead": 1}, 'sead=1: unknown key "sead". Did you mean "seed"?'),
         ({"train.loss": "msee"}, 'train.loss=msee: "msee" is not a value of train.loss. Did you mean "mse"?'),
         (

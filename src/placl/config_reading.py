@@ -21,6 +21,7 @@ from placl.errors import InputError
 from placl.plain_yaml import load_yaml
 
 PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "corrections", "cache"}  # keys of data
+TAGS = ("function", "constrained", "~")  # what pydantic puts into the place of a value beside its keys
 
 
 def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> Config:
@@ -177,7 +178,10 @@ def _explain(problem: ErrorDetails, file: Path | None, overrides: dict[str, Any]
         message = str(problem["ctx"]["message"])  # it begins with the key
         ours = file is None or any(_given(key, overrides) for key in problem["ctx"]["keys"])
         return message if ours else f"{file}: {message}"
-    parts = [str(part) for part in problem["loc"] if not str(part).startswith(("function", "constrained", "~"))]
+    *path, last = map(str, problem["loc"] or ("",))
+    parts = [part for part in path if not part.startswith(TAGS)]
+    if problem["type"] == "extra_forbidden" or not last.startswith(TAGS):  # an unknown key may look like a tag
+        parts.append(last)
     key, value = ".".join(parts), problem["input"]
     where = _blame(key, value, file, overrides)
     if problem["type"] == "extra_forbidden":

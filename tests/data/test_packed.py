@@ -130,3 +130,10 @@ def test_a_file_is_no_folder(animals_file: Path, tmp_path: Path) -> None:
     (tmp_path / "packed").touch()
     with pytest.raises(InputError, match=r"packed: is a file\. Name a folder with --out\."):
         pack(animals_file, tmp_path / "packed")
+
+
+def test_facts_of_many_brackets_are_refused(tmp_path: Path) -> None:
+    """Found by benchmarks/fuzz.py."""
+    (tmp_path / "pool.json").write_text(100_000 * "[")
+    with pytest.raises(InputError, match=r"pool\.json|packed pool"):
+        read_pool(tmp_path)

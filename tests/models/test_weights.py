@@ -169,7 +169,7 @@ def test_bad_files_are_refused_in_one_line(case: str, tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize("name", ["cut.pth", "cut.safetensors"])
-@pytest.mark.parametrize("content", [b"", b"not weights at all", b"PK\x03\x04 a broken zip"])
+@pytest.mark.parametrize("content", [b"", b"not weights at all", b"PK\x03\x04 a broken zip", b"\x80\x02."])
 def test_damaged_files(name: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=name) as raised:

@@ -107,3 +107,9 @@ def test_lines_of_older_versions_are_read(tmp_path: Path) -> None:
     journal = Journal(path)
     journal.add("new", "candidate", reward=2.5)
     assert {key: unit["reward"] for key, unit in Journal(path).units.items()} == {"old": 1.5, "new": 2.5}
+
+
+def test_a_line_of_many_brackets_is_dropped(tmp_path: Path) -> None:
+    """Found by benchmarks/fuzz.py."""
+    (tmp_path / "journal.jsonl").write_text(100_000 * "[" + "\n")
+    assert Journal(tmp_path / "journal.jsonl").units == {}

@@ -75,7 +75,7 @@ def read_pool(folder: Path) -> Pool:
             head=np.load(head, allow_pickle=False) if head.exists() else None,
             **arrays,
         )
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_a_pool(folder, error) from error
 
 
@@ -92,7 +92,7 @@ def read_facts(folder: Path) -> dict[str, list[Any]]:
             if not isinstance(values, list) or len(values) != count:
                 raise ValueError(f"{name} are not {count}")
         return facts
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_a_pool(folder, error) from error
 
 

@@ -112,7 +112,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
             else "it is damaged or holds Python objects"
         )
         raise InputError(f"{path}: not read, {reason}. Save its plain state_dict and pass that file.") from error
-    except (SafetensorError, RuntimeError, EOFError, KeyError, ValueError, OSError) as error:
+    except (SafetensorError, RuntimeError, EOFError, LookupError, ValueError, OSError) as error:
         raise InputError(f"{path}: not a readable weights file ({type(error).__name__}). Get it again.") from error
     for nest in NESTS:  # the HRNet authors' training checkpoints also have "model", but it is a name there
         if isinstance(content, dict) and isinstance(content.get(nest), dict):

@@ -57,7 +57,7 @@ class Journal:
             try:
                 unit = _unit(line)
                 self.units[unit["key"]] = unit
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, RecursionError):
                 continue  # torn by a crash, or damaged: the unit is run again
         if content and not content.endswith(b"\n"):
             with (
