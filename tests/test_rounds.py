@@ -452,3 +452,11 @@ def test_a_winner_is_trained_by_itself_where_candidates_are_something_else(
 ) -> None:
     assert tiny(WHOLE).winner_is_trained
     assert not tiny({**WHOLE, **change}).winner_is_trained
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [({}, {"round_1", "final"}), ({"rounds.finish": "both"}, {"round_1"}), ({"search.pick": "mean"}, set())],
+)
+def test_what_the_search_has_trained(tiny: MakeConfig, change: dict[str, Any], found: set[str]) -> None:
+    assert rounds.found_by_search(tiny({**WHOLE, **change})) == found

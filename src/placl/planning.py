@@ -27,7 +27,7 @@ from placl.errors import InputError
 from placl.execute.executor import available_cores
 from placl.learn.candidate import make_folds
 from placl.learn.network import fresh_network
-from placl.rounds import stage_configs
+from placl.rounds import found_by_search, stage_configs
 from placl.search import proxy_task
 from placl.stages import FINAL
 from placl.watch import Silent, Watch
@@ -177,7 +177,8 @@ def _parts(
     final, trainings = config.execute.final_threads, (*work.first, *work.later)
     one_by_one = final > config.execute.threads  # as stages.train_side_by_side has it
     lanes = 1 if one_by_one else speeds.workers
-    retraining = [seconds(training, speeds.alone[kind_of(training.config, final)]) for training in work.later]
+    again = [training for training in work.later if training.name not in found_by_search(config)]
+    retraining = [seconds(training, speeds.alone[kind_of(training.config, final)]) for training in again]
     beside = [(seconds(t, speeds.alone[kind]), seconds(t, speeds.beside[kind]))
               for t in work.first for kind in [kind_of(t.config, final)]]  # fmt: skip
     candidates = config.searches * work.steps * work.samples
@@ -202,7 +203,7 @@ def _parts(
         Part(names, len(work.first), _images(work.first), 0, side_by_side(beside, lanes)),
         Part("pseudo-labels", 0, 0, sum(work.labelled), sum(work.labelled) * speeds.label * slower / speeds.workers),
         Part("search", candidates * len(work.folds), candidates * per_candidate, candidates * scored, searching),
-        Part("retraining", len(work.later), _images(work.later), 0, sum(retraining)),
+        Part("retraining", len(again), _images(again), 0, sum(retraining)),
         Part("scores", 0, 0, read * len(trainings), scoring),
     ]
     return tuple(part for part in parts if part.trainings or part.read or part.name == "start")

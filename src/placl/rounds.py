@@ -62,6 +62,14 @@ def stage_configs(config: Config) -> dict[str, Config]:
     return dict.fromkeys(names[:-1], teacher) | {names[-1]: config}
 
 
+def found_by_search(config: Config) -> set[str]:
+    """The trainings of a run that are candidates of its searches, and cost nothing more."""
+    if config.method != "placl" or not config.winner_is_trained:
+        return set()
+    own = {FIRST} if config.rounds.finish == "search" else {FIRST, FINAL}
+    return set(stage_configs(config)) - own
+
+
 def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage:
     """Both halves at once. Theta^R labels the half that it was not trained on; the other keeps its labels."""
     assert data.unlabelled is not None

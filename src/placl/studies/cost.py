@@ -14,6 +14,7 @@ from placl.learn.device import pick_device, thread_count
 from placl.learn.inner_loop import make_optimizer
 from placl.learn.network import fresh_network
 from placl.methods.method import method_of
+from placl.rounds import found_by_search
 from placl.stages import FIRST
 from placl.studies.results import Results
 from placl.studies.study import RunSpec
@@ -46,9 +47,8 @@ def trainings_of(config: Config) -> int:
 
 def _trained(config: Config) -> dict[str, Config]:
     """The stages of a run that are not candidates of its searches."""
-    stages = method_of(config).stages(config)
-    found = config.method == "placl" and config.winner_is_trained
-    return {name: own for name, own in stages.items() if name == FIRST or not found}
+    found = found_by_search(config)
+    return {name: own for name, own in method_of(config).stages(config).items() if name not in found}
 
 
 def _images(config: Config, instances: int) -> int:
