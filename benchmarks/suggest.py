@@ -55,7 +55,7 @@ class Steps:
     def _config(self, seed: int, method: str, corrections: Path | None = None) -> Config:
         own = {"data": str(self.file), "data.label_fraction": 0.05, "data.split_seed": seed, "seed": seed}
         more = {"data.corrections": [str(corrections)]} if corrections else {}
-        return configuration.load(None, {**scale_settings("cpu"), **own, "method": method, **more})
+        return configuration.load(None, {**scale_settings("cpu", "cub"), **own, "method": method, **more})
 
     def _correct(self, place: Path, seed: int) -> None:
         """A file of corrections for either way."""

@@ -17,7 +17,6 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from placl.errors import InputError, MachineError
@@ -112,7 +111,9 @@ def read_state(path: Path) -> dict[str, Tensor]:
             else "it is damaged or holds Python objects"
         )
         raise InputError(f"{path}: not read, {reason}. Save its plain state_dict and pass that file.") from error
-    except (SafetensorError, RuntimeError, EOFError, LookupError, ValueError, OSError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # the unpickler meets damage with whatever its opcodes happen to raise
         raise InputError(f"{path}: not a readable weights file ({type(error).__name__}). Get it again.") from error
     for nest in NESTS:  # the HRNet authors' training checkpoints also have "model", but it is a name there
         if isinstance(content, dict) and isinstance(content.get(nest), dict):

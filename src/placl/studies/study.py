@@ -136,13 +136,17 @@ def _described(name: str, content: dict[str, Any]) -> Row:
     return Row(name=name, title=str(content.pop("title", name)), settings=content)
 
 
-def scale_settings(scale: str) -> dict[str, Any]:
-    """``paper``: the paper's; ``cpu``: a small network on the paper's full splits, for two cores and an afternoon."""
+def scale_settings(scale: str, dataset: str = "") -> dict[str, Any]:
+    """``paper``: the paper's; ``cpu``: a small network on the paper's full splits, for two cores.
+
+    What a dataset needs of its own, such as its augmentation, stands under ``datasets`` and holds for all its rows.
+    """
     if scale not in SCALES:
         raise InputError(f'scale "{scale}" is unknown. Known are {", ".join(SCALES)}.')
     text = resources.files("placl.studies").joinpath(f"scales/{scale}.yaml").read_text("utf-8")
     settings: dict[str, Any] = yaml.safe_load(text)
-    return settings
+    own = settings.pop("datasets", {})
+    return {**settings, **own.get(dataset, {})}
 
 
 def expand(
@@ -166,7 +170,7 @@ def expand(
                     continue  # there is nothing unlabelled
                 for seed in study.seeds:
                     settings = {
-                        **scale_settings(scale),
+                        **scale_settings(scale, dataset),
                         **_data_settings(dataset, data[dataset]),
                         **study.settings,
                         **row.settings,
