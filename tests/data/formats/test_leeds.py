@@ -185,7 +185,15 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     assert "does not hold numbers" in refusal(LSP, tmp_path)
 
 
-@settings(max_examples=100, deadline=None)
+def test_a_file_on_which_scipy_crashes_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, people(2), "lsp", (1, 2))
+    data = bytearray((tmp_path / "joints.mat").read_bytes())
+    data[192:200] = bytes(8)  # the array's numbers: of no type, none of them (a segmentation fault in SciPy 1.17)
+    (tmp_path / "joints.mat").write_bytes(data)
+    assert refusal(LSP, tmp_path).startswith(f"{tmp_path / 'joints.mat'}: ")
+
+
+@settings(max_examples=10, deadline=None)
 @given(place=st.integers(0, 2000), value=st.integers(0, 255))
 def test_a_damaged_file_is_read_or_refused_and_never_crashes(
     tmp_path_factory: pytest.TempPathFactory, place: int, value: int
