@@ -5,7 +5,8 @@
 A reader may answer, or refuse by a PlaclError; it may not raise anything else, take 5 seconds or a gigabyte, or write
 outside of its folder. Inputs are random changes of a sane file, or with --atheris what its coverage-guided engine finds
 (pip install atheris). Each reader has a process of its own, so that a crash of C code is seen, too. Prints a line per
-reader, and each failure with the file that shows it; writes `benchmarks/results/fuzz.csv` if all readers were tried.
+reader, and each failure with the file that shows it; writes `benchmarks/results/fuzz.csv` (or `fuzz_atheris.csv`) if
+all readers were tried.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ def prepare(target: Target, folder: Path) -> None:
     for name in target.around:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(picture)
+    for name, content in target.beside.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
 
 
 _hooked: list[bool] = []
@@ -203,13 +207,13 @@ def guided(target: Target, folder: Path, inputs: int, seed: int) -> None:
 def in_process(target: Target, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """A row of the table."""
     start = time.monotonic()
-    report = folder / "report.txt"
+    report, inputs = folder / "report.txt", arguments.inputs // target.cost
     folder.mkdir(parents=True)
     pid = os.fork()
     if pid == 0:
         if arguments.atheris:
-            guided(target, folder, arguments.inputs, arguments.seed)
-        counts = try_reader(target, folder, arguments.inputs, arguments.seed)
+            guided(target, folder, inputs, arguments.seed)
+        counts = try_reader(target, folder, inputs, arguments.seed)
         report.write_text("\n".join(f"{count} {outcome}" for outcome, count in counts.items()))
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -217,7 +221,7 @@ def in_process(target: Target, folder: Path, arguments: argparse.Namespace) -> d
     counts = Counter({outcome: int(count) for count, outcome in (line.split(" ", 1) for line in lines)})
     failures = sum(count for outcome, count in counts.items() if outcome not in ("read", "refused")) + bool(code)
     told = {"read": counts["read"], "refused": counts["refused"]} if not arguments.atheris else {}
-    row = {"reader": target.name, "engine": "atheris" if arguments.atheris else "random", "inputs": arguments.inputs}
+    row = {"reader": target.name, "engine": "atheris" if arguments.atheris else "random", "inputs": inputs}
     return row | told | {"failures": failures, "seconds": round(time.monotonic() - start, 1)}
 
 
@@ -234,8 +238,8 @@ def main() -> None:
     for name in arguments.only or TARGETS:
         rows.append(in_process(TARGETS[name], place / name.replace(" ", "_"), arguments))
         print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
-    if not arguments.only and not arguments.atheris:
-        write_csv(RESULTS / "fuzz.csv", rows)
+    if not arguments.only:
+        write_csv(RESULTS / ("fuzz_atheris.csv" if arguments.atheris else "fuzz.csv"), rows)
     print(f"{sum(row['inputs'] for row in rows)} inputs, {sum(row['failures'] for row in rows)} failures; see {place}")
     raise SystemExit(any(row["failures"] for row in rows))
 

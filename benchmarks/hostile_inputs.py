@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
 import cv2
-import h5py
 import numpy as np
 import safetensors.numpy
 import scipy.io
 import torch
 import yaml
 
+import sane_files
 from placl import config as configuration
 from placl.data.formats.format import Options
 from placl.data.formats.frame_boxes import read_frame_boxes
@@ -46,6 +46,8 @@ class Target:
     sane: bytes
     read: Callable[[Path], object]  # gets the file
     around: tuple[str, ...] = ("images/a.jpg", "images/b.jpg")  # images that the sane file names
+    beside: Mapping[str, bytes] = field(default_factory=dict)  # other files that it needs
+    cost: int = 1  # of an input, over that of most readers: it gets so many times fewer
 
 
 def _through(name: str, file: Path, up: int = 0) -> object:
@@ -60,12 +62,12 @@ def _json(content: object) -> bytes:
     return json.dumps(content).encode()
 
 
-def _coco() -> dict[str, Any]:
+def _coco(number: str = "id") -> dict[str, Any]:
     box = {"category_id": 1, "bbox": [1, 2, 9, 8], "area": 72, "iscrowd": 0, "num_keypoints": 3}
     points = {"keypoints": [2, 3, 2, 4, 5, 1, 0, 0, 0]}
     names = {1: "images/a.jpg", 2: "images/b.jpg"}
     return {
-        "images": [{"id": i, "file_name": name, "width": 16, "height": 12} for i, name in names.items()],
+        "images": [{"id": i, "file_name": name, "width": 16, "height": 12, number: i} for i, name in names.items()],
         "annotations": [{"id": i, "image_id": i, **box, **points} for i in names],
         "categories": [{"id": 1, "name": "bird", "keypoints": NAMES, "skeleton": [[1, 2]]}],
     }
@@ -114,20 +116,6 @@ def _mat(**content: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def _npy(values: np.ndarray) -> bytes:
-    file = BytesIO()
-    np.save(file, values)
-    return file.getvalue()
-
-
-def _h5() -> bytes:
-    file = BytesIO()
-    with h5py.File(file, "w") as content:
-        content["df_with_missing/block0_values"] = np.zeros((2, 4))
-        content["df_with_missing/axis1"] = np.array([b"a", b"b"])
-    return file.getvalue()
-
-
 def _pth() -> bytes:
     file = BytesIO()
     torch.save({"state_dict": {"final_layer.weight": torch.zeros(3, 2)}}, file)
@@ -172,6 +160,9 @@ def _animalpose() -> dict[str, Any]:
     return {"images": {"1": "a.jpg"}, "annotations": [note], "categories": [kind]}
 
 
+IMAGES = ("images/a.jpg", "images/b.jpg")
+POOL = sane_files.pool()
+PROCESS = 20  # to start one for every input
 LEEDS = np.zeros((14, 3, 2))
 FRAMES = ("labeled-data/v1/img0.png", "labeled-data/v1/img1.png")
 SPLIT = {"labelled": ["a"], "half_1": ["b"], "half_2": ["c"], "val": ["d"], "test": []}
@@ -181,7 +172,7 @@ TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
         Target("coco", "labels.json", _json(_coco()), partial(_through, "coco")),
-        Target("coco boxes", "boxes.json", _json(_coco()), read_frame_boxes),
+        Target("coco boxes", "boxes.json", _json(_coco("frame_index")), read_frame_boxes),
         Target("label studio", "project-1-at-2024.json", _json(_label_studio()), partial(_through, "label_studio")),
         Target("cvat", "annotations.xml", CVAT, partial(_through, "cvat")),
         Target(
@@ -191,15 +182,41 @@ TARGETS: dict[str, Target] = {
             partial(_through, "deeplabcut"),
             FRAMES,
         ),
-        Target("deeplabcut h5", "labeled-data/v1/CollectedData_Ada.h5", _h5(), partial(_through, "deeplabcut"), FRAMES),
+        Target(
+            "deeplabcut h5",
+            "labeled-data/v1/CollectedData_Ada.h5",
+            sane_files.deeplabcut_h5(FRAMES),
+            partial(_through, "deeplabcut"),
+            FRAMES,
+        ),
         Target("deeplabcut yaml", "config.yaml", DEEPLABCUT_CONFIG, partial(_through, "deeplabcut", up=1), FRAMES),
         Target("lightning pose", "CollectedData.csv", DEEPLABCUT, partial(_through, "lightning_pose"), FRAMES),
-        Target("sleap", "labels.slp", _h5(), partial(_through, "sleap")),
+        Target("sleap", "labels.slp", sane_files.sleap(IMAGES), partial(_through, "sleap")),
         Target("yolo yaml", "data.yaml", YOLO, partial(_through, "yolo")),
-        Target("leeds", "joints.mat", _mat(joints=LEEDS), partial(_through, "lspet", up=1), ("images/im00001.jpg",)),
+        Target(
+            "leeds",
+            "joints.mat",
+            _mat(joints=LEEDS),
+            partial(_through, "lspet", up=1),
+            ("images/im00001.jpg",),
+            cost=PROCESS,
+        ),
         Target("mpii json", "annot/train.json", _json(_persons()), partial(_through, "mpii")),
-        Target("mpii mat", "mpii_human_pose_v1_u12_1.mat", _mat(RELEASE=np.zeros(3)), partial(_through, "mpii")),
-        Target("cub", "CUB_200_2011/parts/part_locs.txt", b"1 1 2.0 3.0 1\n", partial(_through, "cub", up=2)),
+        Target(
+            "mpii mat",
+            "mpii_human_pose_v1_u12_1.mat",
+            sane_files.mpii_release(),
+            partial(_through, "mpii"),
+            cost=PROCESS,
+        ),
+        Target(
+            "cub",
+            "CUB_200_2011/parts/part_locs.txt",
+            sane_files.PART_LOCS,
+            partial(_through, "cub", up=2),
+            ("CUB_200_2011/images/001.Crow/a.jpg", "CUB_200_2011/images/001.Crow/b.jpg"),
+            sane_files.CUB,
+        ),
         Target("animalpose", "keypoints.json", _json(_animalpose()), partial(_through, "animalpose")),
         Target("table", "labels.csv", _table(), partial(_through, "csv")),
         Target("list", "list.txt", b"images/a.jpg\nimages/b.jpg\n", partial(_through, "list")),
@@ -210,8 +227,8 @@ TARGETS: dict[str, Target] = {
         Target("override", "override.txt", b"train.lr=0.01", _overridden, ()),
         Target("safetensors", "w.safetensors", safetensors.numpy.save({"a": np.zeros(3)}), read_state, ()),
         Target("pth", "w.pth", _pth(), read_state, ()),
-        Target("pool json", "pool/pool.json", b'{"format": 1, "view": 8.0, "ids": [], "skeleton": {}}', _pool_read, ()),
-        Target("pool npy", "pool/keypoints.npy", _npy(np.zeros((2, 3, 2), np.float32)), _pool_read, ()),
+        Target("pool json", "pool/pool.json", POOL["pool/pool.json"], _pool_read, (), POOL),
+        Target("pool npy", "pool/keypoints.npy", POOL["pool/keypoints.npy"], _pool_read, (), POOL),
         Target("run config", "config.yaml", b"train: {lr: 0.001}\n", lambda file: read_config(file.parent), ()),
         Target("split", "split.json", _json(SPLIT), lambda file: read_split(file.parent), ()),
         Target("journal", "journal.jsonl", JOURNAL, lambda file: Journal(file).units, ()),

@@ -29,6 +29,12 @@ INPUTS = 40
 
 
 @pytest.mark.parametrize("name", TARGETS)
+def test_what_is_changed_was_sane(name: str, tmp_path: Path) -> None:
+    prepare(TARGETS[name], tmp_path)
+    assert attempt(TARGETS[name], tmp_path, TARGETS[name].sane) == "read"
+
+
+@pytest.mark.parametrize("name", TARGETS)
 def test_changed_files(name: str, tmp_path: Path) -> None:
     target, draw = TARGETS[name], random.Random(7)
     prepare(target, tmp_path)

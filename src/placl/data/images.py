@@ -25,6 +25,7 @@ MOST_PIXELS = 2 * (Image.MAX_IMAGE_PIXELS or 1 << 27)  # 179 million, where Pill
 SMALL_JPEG = 1 << 17  # bytes, in which no more pixels fit, were each block of 64 a single bit
 SILENT = 0  # OpenCV's LOG_LEVEL_SILENT
 PNG = b"\x89PNG\r\n\x1a\n"
+WEBP = b"RIFF"
 ENDINGS = {JPEG: b"\xff\xd9", b"\x89P": b"IEND"}  # how a whole file of those first two bytes ends
 
 
@@ -141,10 +142,11 @@ def decode_shrunk(path: Path | str, shrink: int) -> tuple[np.ndarray, int]:
     _refuse_giant(data)
     if shrink > 1 and not (data.startswith(JPEG) and _upright(data)):
         shrink = 1  # other formats would be decoded whole, and then lose pixels
-    # OpenCV fills up a truncated file with grey. Pillow refuses it, but is slower.
+    # OpenCV fills up a truncated file with grey, and before 4.12 does not turn WebP. Pillow does it right, but is slower.
     whole = ENDINGS.get(data[:2], b"") in data[-64:]
+    turned = data.startswith(WEBP) and b"EXIF" in data
     try:
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), REDUCED[shrink]) if whole else None
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), REDUCED[shrink]) if whole and not turned else None
     except cv2.error:
         image = None
     if image is None:

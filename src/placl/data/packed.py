@@ -66,16 +66,19 @@ def read_pool(folder: Path) -> Pool:
         facts = json.loads((folder / "pool.json").read_text(encoding="utf-8"))
         arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in ARRAYS[1:]}
         head = folder / "head.npy"
+        crops = np.load(folder / "crops.npy", mmap_mode="r", allow_pickle=False)
+        if crops.dtype != np.uint8 or crops.ndim != 4 or crops.shape[::3] != (len(facts["ids"]), 3):
+            raise ValueError(f"its crops are {crops.dtype} of shape {crops.shape}")
         return Pool(
             skeleton=skeleton_from(facts["skeleton"]),
-            crops=np.load(folder / "crops.npy", mmap_mode="r", allow_pickle=False),
+            crops=crops,
             rows=np.arange(len(facts["ids"])),
             ids=tuple(facts["ids"]),
             view=float(facts["view"]),
             head=np.load(head, allow_pickle=False) if head.exists() else None,
             **arrays,
         )
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except Exception as error:  # numpy reads a head as Python, which fails in as many ways as Python has
         raise _not_a_pool(folder, error) from error
 
 
@@ -92,12 +95,13 @@ def read_facts(folder: Path) -> dict[str, list[Any]]:
             if not isinstance(values, list) or len(values) != count:
                 raise ValueError(f"{name} are not {count}")
         return facts
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except Exception as error:  # whatever damaged JSON has where lists are expected
         raise _not_a_pool(folder, error) from error
 
 
 def _not_a_pool(folder: Path, error: Exception) -> InputError:
-    return InputError(f"{folder}: is not a packed pool ({error}). Make it again: placl data import --to pool.")
+    reason = " ".join(str(error).split())
+    return InputError(f"{folder}: is not a packed pool ({reason}). Make it again: placl data import --to pool.")
 
 
 def _facts(instances: Instances) -> dict[str, list[Any]]:

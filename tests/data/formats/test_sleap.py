@@ -260,11 +260,12 @@ def test_a_truncated_file(tmp_path: Path) -> None:
     assert "is not a SLEAP file (" in refusal(path)
 
 
-def test_an_infinite_coordinate(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [np.inf, 1e300])  # float32 holds neither
+def test_an_infinite_coordinate(tmp_path: Path, number: float) -> None:
     path = project(tmp_path)
     with h5py.File(path, "r+") as file:
         points = file["points"][:]
-        points["x"][1] = np.inf
+        points["x"][1] = number
         file["points"][:] = points
     assert 'frame 0: keypoint "wing_left" is not finite.' in refusal(path)
 

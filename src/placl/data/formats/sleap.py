@@ -107,7 +107,9 @@ def _points(path: Path, rows: list[tuple[Any, Any]], skeleton: Skeleton) -> tupl
     for i, (_, instance) in enumerate(rows):
         if instance is not None:
             points[i], visible[i] = instance.points["xy"], instance.points["visible"]
-    for i, k in np.argwhere(np.isinf(points).any(axis=2)):
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+        too_large = np.isinf(points.astype(np.float32)).any(axis=2)
+    for i, k in np.argwhere(too_large):
         frame = rows[i][0].frame_idx
         raise InputError(f'{path}: frame {frame}: keypoint "{skeleton.keypoints[k]}" is not finite. Fix the file.')
     points[np.isnan(points).any(axis=2)] = np.nan
