@@ -1,5 +1,6 @@
 """Instances: shapes, taking on a skeleton, joining sources."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,16 @@ def test_plain_images_have_no_keypoints_until_they_take_on_a_skeleton() -> None:
     assert taken.visibility.tolist() == [[0, 0]] * 3
     assert taken.visibility.dtype == np.uint8
     assert len(taken) == 3
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+def test_a_label_that_is_no_place_is_refused(number: float) -> None:
+    points, visibility = np.full((2, 2, 2), 7, np.float32), np.array([[2, 2], [2, 0]], np.uint8)
+    points[1, 1, 0] = number  # of a keypoint that is not labelled: nobody reads it
+    bird = replace(labelled("a.jpg", "b.jpg"), keypoints=points, visibility=visibility)
+    points[1, 0, 1] = number
+    with pytest.raises(InputError, match=r"b\.jpg: keypoint 1 of b\.jpg#1 lies beyond"):
+        replace(bird, keypoints=points)
 
 
 def test_with_skeleton_keeps_labels_of_the_same_keypoints() -> None:

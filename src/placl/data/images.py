@@ -142,7 +142,7 @@ def decode_shrunk(path: Path | str, shrink: int) -> tuple[np.ndarray, int]:
     _refuse_giant(data)
     if shrink > 1 and not (data.startswith(JPEG) and _upright(data)):
         shrink = 1  # other formats would be decoded whole, and then lose pixels
-    # OpenCV fills up a truncated file with grey, and before 4.12 does not turn WebP. Pillow does it right, but is slower.
+    # OpenCV fills up a truncated file with grey, and before 4.12 does not turn WebP. Pillow is right, but slower.
     whole = ENDINGS.get(data[:2], b"") in data[-64:]
     turned = data.startswith(WEBP) and b"EXIF" in data
     try:

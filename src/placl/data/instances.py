@@ -59,6 +59,9 @@ class Instances:
                 raise ValueError(f"instances: {name} has shape {found}, expected {expected}")
         if n and not 0 <= self.image_index.min() <= self.image_index.max() < len(self.images):
             raise ValueError(f"instances: image_index points outside the {len(self.images)} images")
+        for i, j in np.argwhere((self.visibility > UNLABELLED) & ~np.isfinite(self.keypoints).all(axis=2)):
+            file = self.images[self.image_index[i]]
+            raise InputError(f"{file}: keypoint {j + 1} of {self.ids[i]} lies beyond what numbers can say. Fix it.")
         if (self.boxes[:, 2:] <= 0).any():
             raise ValueError("instances: a box has no size")
         texts = [os.path.normcase(image) for image in self.images]  # hashed ten times as fast as paths, and as equal

@@ -1,6 +1,7 @@
 """MATLAB files, in which LSP and MPII are distributed.
 
-SciPy's parser ends the process (a segmentation fault) on some damaged files, so it runs in one of its own.
+SciPy's parser ends the process (a segmentation fault) on some damaged files, so it runs in one of its own, which the
+system stops after more work than a sane file takes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from placl.errors import InputError
 
+SECONDS, BYTES_A_SECOND = 10, 200_000  # of work: 70 s for MPII's 12 MB
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -47,7 +49,7 @@ def _apart(function: str, *arguments: object) -> tuple[Any, str | None]:
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _answer; _answer({function!r})"
     done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(arguments), capture_output=True, check=False)
     if done.returncode:
-        return None, (done.stderr.decode(errors="replace").splitlines() or ["the parser crashed"])[-1]
+        return None, (done.stderr.decode(errors="replace").splitlines() or ["the parser gave up"])[-1]
     answer: tuple[Any, str | None] = pickle.loads(done.stdout)
     return answer
 
@@ -55,6 +57,11 @@ def _apart(function: str, *arguments: object) -> tuple[Any, str | None]:
 def _answer(function: str) -> None:
     """In the other process: arguments come by stdin, what they lead to goes to stdout."""
     arguments = pickle.load(sys.stdin.buffer)
+    if sys.platform != "win32":
+        import resource
+
+        seconds = SECONDS + arguments[0].stat().st_size // BYTES_A_SECOND
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     answer: tuple[Any, str | None]
     try:
         answer = globals()[function](*arguments), None

@@ -76,6 +76,7 @@ def recognise(path: Path, besides: tuple[Format, ...] = ()) -> Format | None:
 
 
 @collecting_later()
+@np.errstate(over="ignore")  # coordinates that float32 cannot hold are refused as such
 def read_source(path: Path, name: str | None = None, options: Options | None = None) -> tuple[Format, Found]:
     """Read a file or folder of any known format."""
     options = options or Options()
