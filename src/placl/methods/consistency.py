@@ -3,7 +3,8 @@
     loss = L_labelled + weight * ramp(t) * term(all images of the batch, in two or more views)
 
 A method is a :class:`Term`. Budget, augmentation of the first view and batch composition are those of every other
-method: so many steps of so many images, ``train.labelled_share`` of them labelled.
+method: so many steps of so many images, ``train.labelled_share`` of them labelled. A term may also say what the
+supervised loss is of, make pseudo-labels between epochs, and train parts of its own at another pace.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -72,6 +74,21 @@ class Term(nn.Module):
         """The term, without its weight."""
         raise NotImplementedError
 
+    def supervised(self, outputs: Tensor) -> Tensor:
+        """What the supervised loss is of, from the network's outputs."""
+        return outputs
+
+    def begin_epoch(self, net: KeypointNet, data: TrainingSet, place: float) -> None:
+        """Look at all images, where a method makes labels of its own; what it keeps is part of its state."""
+
+    def labels(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """(N, K, 2) keypoints in crop pixels and (N, K) weights of all unlabelled images, where a method has any."""
+        return None
+
+    def groups(self, net: KeypointNet) -> list[dict[str, Any]]:
+        """What an optimiser is to train; ``pace`` is the share of the learning rate that a group is trained at."""
+        return [{"params": [*net.parameters(), *self.parameters()], "pace": 1.0}]
+
     def after_step(self, net: KeypointNet) -> None:
         """Follow the network, where a method has a second one."""
 
@@ -119,14 +136,22 @@ class Batches:
         for _ in range(epoch * self.steps + step):
             next(self._stream)
 
-    def next(self, others: int) -> tuple[View, tuple[View, ...], Tensor, Tensor, Tensor]:
-        """The first view, the others, (B,) which are labelled, (B, K, 2) keypoints and (B, K) weights."""
+    def next(
+        self, others: int, labels: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> tuple[View, tuple[View, ...], Tensor, Tensor, Tensor]:
+        """The first view, the others, (B,) which are labelled, (B, K, 2) keypoints and (B, K) weights.
+
+        ``labels`` are keypoints and weights of the unlabelled images, as :meth:`Term.labels` has them.
+        """
         index = next(self._stream)
         known = index < self._known
         labelled = self._data.labelled
         keypoints = np.zeros((len(index), len(labelled.skeleton), 2), np.float32)
         weights = np.zeros(keypoints.shape[:2], np.float32)
         keypoints[known], weights[known] = labelled.keypoints[index[known]], labelled.visibility[index[known]] > 0
+        if labels is not None:
+            rest = index[~known] - self._known
+            keypoints[~known], weights[~known] = labels[0][rest], labels[1][rest]
         crops = self._crops(index)
         first, places, shown = self._view(crops, keypoints, weights, self._config.augment)
         more = tuple(self._view(crops, keypoints, weights, self._hard)[0] for _ in range(others))
@@ -169,17 +194,19 @@ def train_consistently(
         net = fresh_network(config, len(skeleton), seed, device)
         term = make_term(config, net, skeleton, seed).to(device)
         both = nn.ModuleList([net, term])
-        optimizer = make_optimizer(both, config)
+        optimizer = make_optimizer(term.groups(net), config)
         source = Batches(config, data, seed, device, net.stride)
         steps = source.steps
         progress = Progress(checkpoint, both, optimizer, source)  # the beginning, or where it was interrupted
         diverged = False
         for epoch in range(progress.epoch, config.train.epochs):
+            if progress.step == 0:
+                term.begin_epoch(net, data, epoch / config.train.epochs)
             both.train()
             for step in range(progress.step, steps):
                 place = (epoch + step / steps) / config.train.epochs
                 for group in optimizer.param_groups:
-                    group["lr"] = learning_rate(config, epoch + step / steps)
+                    group["lr"] = group["pace"] * learning_rate(config, epoch + step / steps)
                 loss = _loss(config, net, term, source, place, device)
                 optimizer.zero_grad(set_to_none=True)
                 torch.autograd.backward(loss)
@@ -196,12 +223,12 @@ def train_consistently(
 
 
 def _loss(config: Config, net: KeypointNet, term: Term, source: Batches, place: float, device: torch.device) -> Tensor:
-    first, others, labelled, keypoints, weights = source.next(term.others)
+    first, others, labelled, keypoints, weights = source.next(term.others, term.labels())
     targets, weights = term.codec.encode(keypoints.to(device), weights.to(device))
     with autocast(config.train.precision, device):
         outputs = net(first.images)
     outputs = outputs.float()
-    supervised = heatmap_loss(config.train.loss, outputs, targets, weights)
+    supervised = heatmap_loss(config.train.loss, term.supervised(outputs), targets, weights)
     seen = Seen(outputs, first, others, labelled.to(device), keypoints.to(device), targets, weights, place)
     return supervised + term.strength(place) * term.loss(net, seen)
 
