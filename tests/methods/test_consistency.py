@@ -239,6 +239,57 @@ def test_what_a_term_has_of_its_own_is_trained_and_what_it_gives_is_kept(tiny: M
     assert Owner.made.kept is trained.net
 
 
+def test_a_group_has_its_own_pace_and_settings(tiny: MakeConfig, data: TrainingSet) -> None:
+    class Slow(Nothing):
+        made: Slow
+
+        def __init__(self, config: Config, net: KeypointNet, skeleton: Any, seed: int) -> None:
+            super().__init__(config, net, skeleton, seed)
+            self.fast, self.slow = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(()))
+            Slow.made = self
+
+        def groups(self, net: KeypointNet) -> list[dict[str, Any]]:
+            fast = {"params": [*net.parameters(), self.fast], "pace": 1.0}
+            return [fast, {"params": [self.slow], "pace": 0.01}]
+
+        def loss(self, net: KeypointNet, seen: Seen) -> Tensor:
+            return super().loss(net, seen) - self.fast - self.slow
+
+    train_consistently(tiny({"train.optimizer": "adam", "train.weight_decay": 0.0}), data, Slow, 5, threads=1)
+    assert Slow.made.fast > 0
+    assert Slow.made.slow.item() == pytest.approx(0.01 * Slow.made.fast.item())
+
+
+def test_a_term_says_what_the_supervised_loss_is_of(tiny: MakeConfig, data: TrainingSet) -> None:
+    class Flat(Nothing):
+        def supervised(self, outputs: Tensor) -> Tensor:
+            return 0.0 * outputs
+
+    losses: list[float] = []
+    config = tiny({"train.loss": "mse"})
+    train_consistently(config, data, Flat, 5, threads=1, on_epoch=lambda *told: losses.append(told[2]))
+    of_nothing = [(seen.weights * seen.targets.square().mean((2, 3))).sum() / seen.weights.sum() for seen in Flat.seen]
+    assert losses == pytest.approx([float(sum(of_nothing[:2])) / 2, float(sum(of_nothing[2:])) / 2])
+
+
+def test_labels_that_a_term_makes_are_learned_from(tiny: MakeConfig, data: TrainingSet) -> None:
+    class Labels(Nothing):
+        begun: list[float]
+
+        def begin_epoch(self, net: KeypointNet, data: TrainingSet, place: float) -> None:
+            Labels.begun = [*getattr(Labels, "begun", []), place]
+
+        def labels(self) -> tuple[np.ndarray, np.ndarray] | None:
+            middle = np.full((24, 14, 2), (data.labelled.crop_size - 1) / 2, np.float32)
+            return middle, np.tile(np.arange(14) == 0, (24, 1)).astype(np.float32)
+
+    train_consistently(tiny(STILL), data, Labels, 5, threads=1)
+    assert Labels.begun == [0.0, 0.5]
+    for seen in Labels.seen:
+        assert seen.weights[~seen.labelled].tolist() == [[1.0] + [0.0] * 13] * 4
+        assert (seen.keypoints[~seen.labelled][:, 0] == 15.5).all()  # the middle of 32 pixels
+
+
 def test_as_a_task_and_as_a_method(tiny: MakeConfig, data: TrainingSet, make_lab: Callable[..., Any]) -> None:
     config = tiny({"method": "posecons"})
     told: list[tuple[int, int]] = []

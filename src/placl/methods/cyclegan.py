@@ -31,8 +31,13 @@ class Generator(nn.Module):
         pixels = 3 * PATCH**2
         last = nn.Conv2d(CHANNELS, pixels, 1, bias=False)
         nn.init.zeros_(last.weight)
-        self.into = nn.Sequential(nn.PixelUnshuffle(PATCH), *_normed(pixels, CHANNELS, 1))
-        self.block = nn.Sequential(*_normed(CHANNELS, CHANNELS, 3), nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1))
+        self.into = nn.Sequential(nn.PixelUnshuffle(PATCH), nn.Conv2d(pixels, CHANNELS, 1), nn.ReLU(inplace=True))
+        self.block = nn.Sequential(
+            nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1),
+            nn.InstanceNorm2d(CHANNELS),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1),
+        )
         self.out = nn.Sequential(last, nn.PixelShuffle(PATCH))
 
     def forward(self, images: Tensor) -> Tensor:
@@ -98,7 +103,3 @@ def fixed(*networks: nn.Module) -> Iterator[None]:
     finally:
         for network in networks:
             network.requires_grad_(True)
-
-
-def _normed(into: int, out: int, kernel: int) -> list[nn.Module]:
-    return [nn.Conv2d(into, out, kernel, padding=kernel // 2), nn.InstanceNorm2d(out), nn.ReLU(inplace=True)]
