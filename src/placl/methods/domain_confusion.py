@@ -5,9 +5,9 @@
 
 q is a linear classifier with two classes on the pooled features z of the coarsest layer. Steps alternate: one trains
 the classifier, the next trains the features against it, towards the uniform distribution; every step learns from the
-source's labels. The paper's w is 0.01 beside a softmax loss, and so it is here beside bce. Left open, or chosen
-otherwise:
+source's labels. Left open, or chosen otherwise:
 
+- w is ours: 0.01 beside bce, a fifth of that beside mse (see SSKL).
 - Their soft labels, a second term, need labels of the target in some classes. There are none here.
 - z is theirs of the layer before the last; the coarsest has the least of where things are, which shall not be confused.
 - Labels and features are those of two views (see :mod:`placl.methods.domains`).

@@ -7,8 +7,8 @@ what the source has of its own. MMD compares pooled features of all layers at on
 (the tensor product of the paper) as wide as features are apart. H is the entropy of where a keypoint is: that of a
 softmax over a heatmap's pixels, over the largest possible. Left open, or chosen otherwise:
 
-- Both weights are 0.3 in the paper, beside the loss of a classifier with 31 classes, which begins at 3.4. A bce of
-  heatmaps is about a thirtieth of that, so w is 0.01 there.
+- w is ours: 0.01 beside bce, a fifth of that beside mse (see SSKL). Theirs is for the losses of classifiers, which are
+  some thirty times a bce of heatmaps.
 - A flat heatmap has no place that it could be surer of: where none has a peak above PoseCons' SURE, H is 0. The paper's
   classifiers begin with ImageNet's features, ours with nothing.
 - Labels, features and entropies are those of two views (see :mod:`placl.methods.domains`).

@@ -9,8 +9,8 @@ beginning of every epoch it labels the target's images anew, and takes the label
 Left open, or chosen otherwise:
 
 - Both phases are halves of one training, so that its budget is that of every other method.
-- The paper gives its bound on the confidence of one network, from 0.9 down. Here it is a rank, because a small
-  network's peaks are lower: from the surest tenth of all keypoints down to the surest seven tenths.
+- The bound is a rank, so that it means the same for any network: first the surest tenth of all keypoints is used, in
+  the end seven tenths. It, and w, 0.01 beside bce and a fifth of that beside mse (see SSKL), are ours.
 - They alternate source and target from batch to batch; here every batch has both, so that BatchNorm sees one mixture.
 - Their discriminator knows people, animals and kinds of animals. Here whatever is labelled is one domain, people
   included, where the source has some: their missing keypoints have no weight.
