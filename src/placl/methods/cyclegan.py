@@ -6,7 +6,8 @@
 s and t are images of source and target, G translates to the target and F back; the last two terms of L_G are the cycle
 and the identity. Losses, weights and their least squares are the published ones. Discriminators judge patches.
 Generators add to an image what one residual block on blocks of 4 x 4 pixels makes of it, and begin by adding nothing,
-so that labels fit their translations from the first step on. Left out: the memory of earlier translations.
+so that labels fit their translations from the first step on. Left out: the memory of earlier translations, and the
+norms of discriminators, which would not see how bright an image is.
 """
 
 from __future__ import annotations
@@ -55,7 +56,6 @@ class PatchDiscriminator(nn.Module):
             nn.Conv2d(3, CHANNELS // 2, 4, stride=2, padding=1),
             nn.LeakyReLU(0.2),
             nn.Conv2d(CHANNELS // 2, CHANNELS, 4, stride=2, padding=1),
-            nn.InstanceNorm2d(CHANNELS),
             nn.LeakyReLU(0.2),
             nn.Conv2d(CHANNELS, 1, 3, padding=1),
         )
