@@ -6,7 +6,7 @@ The outcome is a pure function of the arguments: every random number comes from 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,6 @@ def train_network(
 
 def make_optimizer(net: nn.Module | list[dict[str, Any]], config: Config) -> torch.optim.Optimizer:
     """Of a network, or of groups of parameters with settings of their own."""
-    trained = net.parameters() if isinstance(net, nn.Module) else net
+    trained: Iterable[Any] = net.parameters() if isinstance(net, nn.Module) else net
     kind = torch.optim.Adam if config.train.optimizer == "adam" else torch.optim.AdamW
     return kind(trained, lr=config.train.lr, weight_decay=config.train.weight_decay, fused=True)

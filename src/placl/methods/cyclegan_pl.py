@@ -48,9 +48,11 @@ class Translated(Term):
         self.translation = CycleGAN().to(memory_format=torch.channels_last)
 
     def groups(self, net: KeypointNet) -> list[dict[str, Any]]:
-        pace = RATE / self.config.train.lr
-        own = {"params": list(self.translation.parameters()), "pace": pace, "betas": BETAS, "weight_decay": 0.0}
-        return [{"params": list(net.parameters()), "pace": 1.0}, own]
+        settings: dict[str, Any] = {"pace": RATE / self.config.train.lr, "betas": BETAS, "weight_decay": 0.0}
+        return [
+            {"params": list(net.parameters()), "pace": 1.0},
+            {"params": list(self.translation.parameters()), **settings},
+        ]
 
     def loss(self, net: KeypointNet, seen: Seen) -> Tensor:
         images, few = seen.first.images, max(1, self.config.train.batch // PART)
