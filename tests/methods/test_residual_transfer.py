@@ -100,6 +100,14 @@ def test_the_source_begins_as_the_target(tiny: MakeConfig, problem: Problem) -> 
     torch.testing.assert_close(term.supervised(outputs), outputs + hidden.sum(1, keepdim=True))
 
 
+def test_the_residual_learns_slowly(tiny: MakeConfig, problem: Problem) -> None:
+    term, net, _ = batch_of(ResidualTransfer, tiny(), problem)
+    network, residual = term.groups(net)
+    assert (network["pace"], residual["pace"]) == (1.0, 0.1)
+    assert [id(p) for p in network["params"]] == [id(p) for p in net.parameters()]
+    assert [id(p) for p in residual["params"]] == [id(p) for p in term.residual.parameters()]
+
+
 def test_the_loss_by_hand(tiny: MakeConfig, problem: Problem) -> None:
     # A fresh network has no peaks, and without labels the discrepancy is all there is.
     term, net, seen = batch_of(ResidualTransfer, tiny(), problem)

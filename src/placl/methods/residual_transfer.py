@@ -11,12 +11,14 @@ softmax over a heatmap's pixels, over the largest possible. Left open, or chosen
   some thirty times a bce of heatmaps.
 - A flat heatmap has no place that it could be surer of: where none has a peak above PoseCons' SURE, H is 0. The paper's
   classifiers begin with ImageNet's features, ours with nothing.
+- A residual is to be small beside what it is added to, or f_T could be anything: r learns at a tenth of the rate.
 - Labels, features and entropies are those of two views (see :mod:`placl.methods.domains`).
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +33,7 @@ from placl.models.zoo import KeypointNet
 
 DISCREPANCY, ENTROPY = 0.002, 0.002  # beside an mse: 0.01 beside bce
 HIDDEN = 32  # channels of the residual block
+PACE = 0.1  # of the residual block, over the network's
 EMPTY = 1e-6  # the least mean square distance of features that can be divided by
 
 
@@ -67,6 +70,9 @@ class ResidualTransfer(DomainTerm):
         last = nn.Conv2d(HIDDEN, len(skeleton), 1, bias=False)
         nn.init.zeros_(last.weight)
         self.residual = nn.Sequential(nn.Conv2d(len(skeleton), HIDDEN, 1), nn.ReLU(), last)
+
+    def groups(self, net: KeypointNet) -> list[dict[str, Any]]:
+        return [{"params": list(net.parameters()), "pace": 1.0}, {"params": list(self.parameters()), "pace": PACE}]
 
     def supervised(self, outputs: Tensor) -> Tensor:
         source: Tensor = outputs + self.residual(outputs)
