@@ -11,7 +11,8 @@ from placl.config import Config
 from placl.data.splits import Problem
 from placl.learn.course import TrainingSet
 from placl.learn.network import fresh_network
-from placl.methods.consistency import Batches, Seen, Term
+from placl.methods.batches import Batches
+from placl.methods.consistency import Seen, Term
 from placl.methods.views import View
 from placl.models.zoo import KeypointNet
 

@@ -13,7 +13,7 @@ from placl.config import Config
 from placl.data.splits import Problem
 from placl.learn.course import TrainingSet
 from placl.learn.network import fresh_network
-from placl.methods.consistency import Batches
+from placl.methods.batches import Batches
 from placl.methods.domains import DomainTerm, domain_loss
 
 MakeConfig = Callable[..., Config]
