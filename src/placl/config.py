@@ -312,6 +312,10 @@ class Config(Section):
         "posedual",
         "multiaugs",
         "mean_teacher",
+        "domain_confusion",
+        "residual_transfer",
+        "cyclegan_pl",
+        "ws_cda_pplo",
     ] = Field("placl", description="how unlabelled images are used; the others are there to compare (docs/method.md)")
     seed: Seed = Field(0, description="of everything random but the split")
     data: Data = Data()

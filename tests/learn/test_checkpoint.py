@@ -19,9 +19,13 @@ from placl.learn.checkpoint import Checkpoint
 from placl.learn.course import TrainingSet
 from placl.learn.inner_loop import Trained, inner_loop
 from placl.methods.consistency import train_consistently
+from placl.methods.cyclegan_pl import Translated
+from placl.methods.domain_confusion import DomainConfusion
 from placl.methods.gen import Gen
 from placl.methods.mean_teacher import MeanTeacher
 from placl.methods.posedual import PoseDual
+from placl.methods.residual_transfer import ResidualTransfer
+from placl.methods.ws_cda_pplo import WsCdaPplo
 from placl.models.weights import weights_sha256
 
 MakeConfig = Callable[..., Config]
@@ -83,8 +87,16 @@ def test_whatever_the_settings(tiny: MakeConfig, data: TrainingSet, tmp_path: Pa
     assert facts(again) == facts(inner_loop(config, data, CURRICULUM, 1))
 
 
-@pytest.mark.parametrize("term", [MeanTeacher, PoseDual, Gen])
-@pytest.mark.parametrize("step", [1, 5, 6])
+@pytest.mark.parametrize(
+    ("term", "step"),
+    [
+        *((term, step) for term in (MeanTeacher, PoseDual, Gen) for step in (1, 5, 6)),
+        (DomainConfusion, 5),
+        (ResidualTransfer, 5),
+        (Translated, 5),
+        *((WsCdaPplo, step) for step in (5, 6, 7, 8)),  # pseudo-labels are made after 6
+    ],
+)
 def test_consistency_methods_too(tiny: MakeConfig, problem: Problem, tmp_path: Path, term: Any, step: int) -> None:
     config, data = tiny(LENGTH), TrainingSet(problem.labelled, problem.unlabelled)
     place = {"file": tmp_path / "c.safetensors", "key": "k", "every": 0.0}

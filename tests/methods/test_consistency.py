@@ -13,19 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from lessons import Told
-from placl.config import Augment, Config
+from placl.config import Config
 from placl.data.pool import Pool
 from placl.data.splits import Problem
 from placl.learn.course import TrainingSet, learning_rate
 from placl.learn.training import Training
 from placl.methods import consistency
-from placl.methods.consistency import Batches, ConsistentTrainings, Seen, Term, consistent, harder, train_consistently
+from placl.methods.consistency import ConsistentTrainings, Seen, Term, consistent, train_consistently
 from placl.methods.posecons import PoseCons
 from placl.models.weights import weights_sha256
 from placl.models.zoo import KeypointNet
 
 MakeConfig = Callable[..., Config]
-CPU = torch.device("cpu")
 STILL = {f"augment.{name}": 0 for name in ("flip", "rotate", "scale", "shift", "colour", "cutout")}
 
 
@@ -52,45 +51,7 @@ def trained_sha(config: Config, data: TrainingSet, term: type[Term] = PoseCons, 
     return weights_sha256(train_consistently(config, data, term, seed, threads=1).net)
 
 
-# --- batches
-
-
-@pytest.mark.parametrize(("share", "labelled"), [(0.25, 2), (0.5, 4), (0.9, 7), (None, 4)])
-def test_a_batch_has_its_share_of_labelled_images(
-    tiny: MakeConfig, data: TrainingSet, share: float | None, labelled: int
-) -> None:
-    source = Batches(tiny({"train.labelled_share": share}), data, 1, CPU, 4)
-    for _ in range(3):
-        _, _, known, _, _ = source.next(1)
-        assert len(known) == 8
-        assert int(known.sum()) == labelled
-
-
-def test_all_images_come_in_turn(tiny: MakeConfig, data: TrainingSet) -> None:
-    # 16 labelled and 24 unlabelled, 4 and 4 a batch.
-    source = Batches(tiny(STILL), data, 1, CPU, 4)
-    shown: dict[bool, list[bytes]] = {True: [], False: []}
-    for step in range(6):
-        first, _, known, _, _ = source.next(0)
-        for image, is_known in zip(first.images, known.tolist(), strict=True):
-            shown[is_known].append(image.numpy().tobytes())
-        if step == 3:
-            assert len(set(shown[True])) == 16
-    assert len(set(shown[False])) == len(shown[False]) == 24
-    assert not set(shown[True]) & set(shown[False])
-
-
-def test_labels_are_those_of_labelled_images_alone(tiny: MakeConfig, data: TrainingSet) -> None:
-    labels = data.labelled
-    edge = (labels.crop_size - 32) / 2
-    _, _, known, places, weights = Batches(tiny(STILL), data, 1, CPU, 4).next(1)
-    assert not weights[~known].any()
-    assert not places[weights == 0].any()
-    for place, shown in zip(places[known].numpy(), weights[known].numpy() > 0, strict=True):
-        assert shown.any()
-        away = np.abs(labels.keypoints - edge - place)[:, shown].max(axis=(1, 2))  # (N,) from each labelled instance
-        assert (away < 1e-3).sum() == 1
-        assert (labels.visibility[away.argmin()][shown] > 0).all()
+# --- what a term sees
 
 
 def test_unlabelled_images_have_no_labels_to_give(tiny: MakeConfig, data: TrainingSet, pool: Pool) -> None:
@@ -121,13 +82,6 @@ def test_a_term_sees_what_it_asks_for(tiny: MakeConfig, data: TrainingSet) -> No
     assert len({matrix.numpy().tobytes() for matrix in matrices}) == 4
     for one in (seen.first, *seen.others):
         assert torch.equal(one.mirrored, torch.linalg.det(one.matrix[:, :, :2]) < 0)
-
-
-def test_a_hard_view_is_no_easier_than_an_easy_one(tiny: MakeConfig) -> None:
-    easy = Augment(rotate=30, rotate_share=0.6, scale=0.15, shift=0.05, colour=0.15)
-    assert harder(easy) == easy.model_copy(update={"rotate": 60.0, "rotate_share": 1.0, "scale": 0.25})
-    assert harder(Augment(rotate=180, scale=0.4)).rotate == 180
-    assert harder(Augment(rotate=180, scale=0.4)).scale == 0.4
 
 
 # --- the loss
@@ -237,6 +191,57 @@ def test_what_a_term_has_of_its_own_is_trained_and_what_it_gives_is_kept(tiny: M
     assert Owner.made.gain < 1
     assert Owner.made.steps == 4
     assert Owner.made.kept is trained.net
+
+
+def test_a_group_has_its_own_pace_and_settings(tiny: MakeConfig, data: TrainingSet) -> None:
+    class Slow(Nothing):
+        made: Slow
+
+        def __init__(self, config: Config, net: KeypointNet, skeleton: Any, seed: int) -> None:
+            super().__init__(config, net, skeleton, seed)
+            self.fast, self.slow = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(()))
+            Slow.made = self
+
+        def groups(self, net: KeypointNet) -> list[dict[str, Any]]:
+            fast = {"params": [*net.parameters(), self.fast], "pace": 1.0}
+            return [fast, {"params": [self.slow], "pace": 0.01}]
+
+        def loss(self, net: KeypointNet, seen: Seen) -> Tensor:
+            return super().loss(net, seen) - self.fast - self.slow
+
+    train_consistently(tiny({"train.optimizer": "adam", "train.weight_decay": 0.0}), data, Slow, 5, threads=1)
+    assert Slow.made.fast > 0
+    assert Slow.made.slow.item() == pytest.approx(0.01 * Slow.made.fast.item())
+
+
+def test_a_term_says_what_the_supervised_loss_is_of(tiny: MakeConfig, data: TrainingSet) -> None:
+    class Flat(Nothing):
+        def supervised(self, outputs: Tensor) -> Tensor:
+            return 0.0 * outputs
+
+    losses: list[float] = []
+    config = tiny({"train.loss": "mse"})
+    train_consistently(config, data, Flat, 5, threads=1, on_epoch=lambda *told: losses.append(told[2]))
+    of_nothing = [(seen.weights * seen.targets.square().mean((2, 3))).sum() / seen.weights.sum() for seen in Flat.seen]
+    assert losses == pytest.approx([float(sum(of_nothing[:2])) / 2, float(sum(of_nothing[2:])) / 2], rel=1e-4)
+
+
+def test_labels_that_a_term_makes_are_learned_from(tiny: MakeConfig, data: TrainingSet) -> None:
+    class Labels(Nothing):
+        begun: list[float]
+
+        def begin_epoch(self, net: KeypointNet, data: TrainingSet, place: float) -> None:
+            Labels.begun = [*getattr(Labels, "begun", []), place]
+
+        def labels(self) -> tuple[np.ndarray, np.ndarray] | None:
+            middle = np.full((24, 14, 2), (data.labelled.crop_size - 1) / 2, np.float32)
+            return middle, np.tile(np.arange(14) == 0, (24, 1)).astype(np.float32)
+
+    train_consistently(tiny(STILL), data, Labels, 5, threads=1)
+    assert Labels.begun == [0.0, 0.5]
+    for seen in Labels.seen:
+        assert seen.weights[~seen.labelled].tolist() == [[1.0] + [0.0] * 13] * 4
+        assert (seen.keypoints[~seen.labelled][:, 0] == 15.5).all()  # the middle of 32 pixels
 
 
 def test_as_a_task_and_as_a_method(tiny: MakeConfig, data: TrainingSet, make_lab: Callable[..., Any]) -> None:

@@ -18,7 +18,8 @@ from placl.learn.course import TrainingSet
 from placl.learn.losses import heatmap_loss
 from placl.learn.network import fresh_network
 from placl.methods import elt
-from placl.methods.consistency import Batches, Seen
+from placl.methods.batches import Batches
+from placl.methods.consistency import Seen
 from placl.methods.elt import ELT, TEMPERATURE, WEIGHT, labels_again, soft_argmax
 from placl.methods.views import View
 from placl.models.codec import HeatmapCodec

@@ -15,7 +15,8 @@ from placl.data.splits import Problem
 from placl.learn.course import TrainingSet
 from placl.learn.network import fresh_network
 from placl.methods import gen
-from placl.methods.consistency import Batches, Seen
+from placl.methods.batches import Batches
+from placl.methods.consistency import Seen
 from placl.methods.gen import WEIGHT, Gen, relative_error
 from placl.methods.views import View
 from placl.models.zoo import KeypointNet

@@ -17,7 +17,8 @@ from placl.data.splits import Problem
 from placl.learn.course import TrainingSet
 from placl.learn.network import fresh_network
 from placl.methods import sskl
-from placl.methods.consistency import Batches, Seen
+from placl.methods.batches import Batches
+from placl.methods.consistency import Seen
 from placl.methods.sskl import (
     EQUIVARIANCE,
     INVARIANCE,

@@ -18,7 +18,8 @@ torch.set_num_threads(1)
 
 def test_names() -> None:
     assert names() == (
-        "hrnet_w18", "hrnet_w32", "hrnet_w48", "resnet101", "resnet152", "resnet50", "simple_baseline", "tiny",
+        "fastpose", "hrnet_w18", "hrnet_w32", "hrnet_w48", "resnet101", "resnet152", "resnet50", "simple_baseline",
+        "tiny",
     )  # fmt: skip
 
 

@@ -6,8 +6,9 @@ The outcome is a pure function of the arguments: every random number comes from 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -94,6 +95,8 @@ def train_network(
     return Trained(net, progress.seen, tuple(course.selected), diverged, progress.earlier)
 
 
-def make_optimizer(net: nn.Module, config: Config) -> torch.optim.Optimizer:
+def make_optimizer(net: nn.Module | list[dict[str, Any]], config: Config) -> torch.optim.Optimizer:
+    """Of a network, or of groups of parameters with settings of their own."""
+    trained: Iterable[Any] = net.parameters() if isinstance(net, nn.Module) else net
     kind = torch.optim.Adam if config.train.optimizer == "adam" else torch.optim.AdamW
-    return kind(net.parameters(), lr=config.train.lr, weight_decay=config.train.weight_decay, fused=True)
+    return kind(trained, lr=config.train.lr, weight_decay=config.train.weight_decay, fused=True)

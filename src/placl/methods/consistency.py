@@ -3,7 +3,8 @@
     loss = L_labelled + weight * ramp(t) * term(all images of the batch, in two or more views)
 
 A method is a :class:`Term`. Budget, augmentation of the first view and batch composition are those of every other
-method: so many steps of so many images, ``train.labelled_share`` of them labelled.
+method: so many steps of so many images, ``train.labelled_share`` of them labelled. A term may also say what the
+supervised loss is of, make pseudo-labels between epochs, and train parts of its own at another pace.
 """
 
 from __future__ import annotations
@@ -12,33 +13,29 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from placl.config import Augment, Config
-from placl.data.augment import augmented, draw
+from placl.config import Config
 from placl.data.skeleton import Skeleton
 from placl.lab import Lab
 from placl.learn.checkpoint import Checkpoint, Progress
-from placl.learn.course import Crops, TrainingSet, batches, learning_rate
+from placl.learn.course import TrainingSet, learning_rate
 from placl.learn.device import autocast, pick_device, thread_count
 from placl.learn.inner_loop import OnEpoch, Trained, make_optimizer
 from placl.learn.label import make_codec
 from placl.learn.losses import heatmap_loss
 from placl.learn.network import fresh_network
 from placl.learn.training import Learned, Training
+from placl.methods.batches import Batches
 from placl.methods.method import Method
 from placl.methods.views import View
 from placl.models.weights import weights_bytes
 from placl.models.zoo import KeypointNet
 from placl.stages import FINAL, Stage, Unit, train_stage
-
-SHARE = 0.5  # of a batch that is labelled, where `train.labelled_share` says nothing
-# The hard view's affine, where the easy one's is not larger (Xie et al. 2021: rotations of 60 degrees where the easy
-# view has 30, scales of 0.25).
-HARD = {"rotate": 60.0, "rotate_share": 1.0, "scale": 0.25}
 
 
 @dataclass(frozen=True)
@@ -72,6 +69,21 @@ class Term(nn.Module):
         """The term, without its weight."""
         raise NotImplementedError
 
+    def supervised(self, outputs: Tensor) -> Tensor:
+        """What the supervised loss is of, from the network's outputs."""
+        return outputs
+
+    def begin_epoch(self, net: KeypointNet, data: TrainingSet, place: float) -> None:
+        """Look at all images, where a method makes labels of its own; what it keeps is part of its state."""
+
+    def labels(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """(N, K, 2) keypoints in crop pixels and (N, K) weights of all unlabelled images, where a method has any."""
+        return None
+
+    def groups(self, net: KeypointNet) -> list[dict[str, Any]]:
+        """What an optimiser is to train; ``pace`` is the share of the learning rate that a group is trained at."""
+        return [{"params": [*net.parameters(), *self.parameters()], "pace": 1.0}]
+
     def after_step(self, net: KeypointNet) -> None:
         """Follow the network, where a method has a second one."""
 
@@ -85,70 +97,7 @@ class Term(nn.Module):
         return self.weight * math.exp(-5 * (1 - place / self.ramp) ** 2)
 
 
-def harder(settings: Augment) -> Augment:
-    """The augmentation of hard views: that of all views, with a larger affine."""
-    return settings.model_copy(update={name: max(value, getattr(settings, name)) for name, value in HARD.items()})
-
-
 MakeTerm = Callable[[Config, KeypointNet, Skeleton, int], Term]
-
-
-class Batches:
-    """Batches of labelled and unlabelled images, in as many views as asked for; every number is the seed's."""
-
-    def __init__(self, config: Config, data: TrainingSet, seed: int, device: torch.device, stride: int) -> None:
-        assert data.unlabelled is not None
-        self._config, self._data, self._device = config, data, device
-        self._known = len(data.labelled)
-        everyone = self._known + len(data.unlabelled)
-        share = config.train.labelled_share or SHARE
-        self._stream: Iterator[np.ndarray] = batches(
-            np.arange(everyone), self._known, everyone, config.train.batch, share, [seed, 0]
-        )
-        self._crops = Crops(data, device)
-        self.steps = max(1, everyone // config.train.batch)  # of an epoch: a pass over all images, or as set
-        if config.train.epoch == "steps":
-            self.steps = config.train.steps_per_epoch
-        self.generator = torch.Generator().manual_seed(seed)
-        self._codec = make_codec(config, stride)
-        self._flip_order = torch.from_numpy(data.labelled.skeleton.flip_order)
-        self._hard = harder(config.augment)
-
-    def skip_to(self, epoch: int, step: int) -> None:
-        """Go on from this step of an epoch; what ``generator`` would have drawn before is not drawn."""
-        for _ in range(epoch * self.steps + step):
-            next(self._stream)
-
-    def next(self, others: int) -> tuple[View, tuple[View, ...], Tensor, Tensor, Tensor]:
-        """The first view, the others, (B,) which are labelled, (B, K, 2) keypoints and (B, K) weights."""
-        index = next(self._stream)
-        known = index < self._known
-        labelled = self._data.labelled
-        keypoints = np.zeros((len(index), len(labelled.skeleton), 2), np.float32)
-        weights = np.zeros(keypoints.shape[:2], np.float32)
-        keypoints[known], weights[known] = labelled.keypoints[index[known]], labelled.visibility[index[known]] > 0
-        crops = self._crops(index)
-        first, places, shown = self._view(crops, keypoints, weights, self._config.augment)
-        more = tuple(self._view(crops, keypoints, weights, self._hard)[0] for _ in range(others))
-        shown = self._codec.inside(places, shown)
-        places = torch.where((shown > 0)[..., None], places, 0.0)
-        return first, more, torch.from_numpy(known), places, shown
-
-    def _view(
-        self, crops: Tensor, keypoints: np.ndarray, weights: np.ndarray, settings: Augment
-    ) -> tuple[View, Tensor, Tensor]:
-        size = self._config.model.input_size
-        drawn = draw(len(crops), settings, self._data.labelled.view, size, self.generator)
-        images, places, shown = augmented(
-            crops,
-            torch.from_numpy(keypoints),
-            torch.from_numpy(weights),
-            drawn,
-            settings=settings,
-            size=size,
-            flip_order=self._flip_order,
-        )
-        return View(images, drawn.views.matrix, drawn.views.mirrored), places, shown
 
 
 def train_consistently(
@@ -169,17 +118,19 @@ def train_consistently(
         net = fresh_network(config, len(skeleton), seed, device)
         term = make_term(config, net, skeleton, seed).to(device)
         both = nn.ModuleList([net, term])
-        optimizer = make_optimizer(both, config)
+        optimizer = make_optimizer(term.groups(net), config)
         source = Batches(config, data, seed, device, net.stride)
         steps = source.steps
         progress = Progress(checkpoint, both, optimizer, source)  # the beginning, or where it was interrupted
         diverged = False
         for epoch in range(progress.epoch, config.train.epochs):
+            if progress.step == 0:
+                term.begin_epoch(net, data, epoch / config.train.epochs)
             both.train()
             for step in range(progress.step, steps):
                 place = (epoch + step / steps) / config.train.epochs
                 for group in optimizer.param_groups:
-                    group["lr"] = learning_rate(config, epoch + step / steps)
+                    group["lr"] = group["pace"] * learning_rate(config, epoch + step / steps)
                 loss = _loss(config, net, term, source, place, device)
                 optimizer.zero_grad(set_to_none=True)
                 torch.autograd.backward(loss)
@@ -196,12 +147,12 @@ def train_consistently(
 
 
 def _loss(config: Config, net: KeypointNet, term: Term, source: Batches, place: float, device: torch.device) -> Tensor:
-    first, others, labelled, keypoints, weights = source.next(term.others)
+    first, others, labelled, keypoints, weights = source.next(term.others, term.labels())
     targets, weights = term.codec.encode(keypoints.to(device), weights.to(device))
     with autocast(config.train.precision, device):
         outputs = net(first.images)
     outputs = outputs.float()
-    supervised = heatmap_loss(config.train.loss, outputs, targets, weights)
+    supervised = heatmap_loss(config.train.loss, term.supervised(outputs), targets, weights)
     seen = Seen(outputs, first, others, labelled.to(device), keypoints.to(device), targets, weights, place)
     return supervised + term.strength(place) * term.loss(net, seen)
 

@@ -22,6 +22,10 @@ PLACES = {
     "posedual": "placl.methods.posedual",
     "multiaugs": "placl.methods.multiaugs",
     "mean_teacher": "placl.methods.mean_teacher",
+    "domain_confusion": "placl.methods.domain_confusion",
+    "residual_transfer": "placl.methods.residual_transfer",
+    "cyclegan_pl": "placl.methods.cyclegan_pl",
+    "ws_cda_pplo": "placl.methods.ws_cda_pplo",
 }
 
 

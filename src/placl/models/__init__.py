@@ -1,6 +1,6 @@
 """Keypoint networks by name, their weights, and (in ``codec``) the way from heatmaps to coordinates and back."""
 
-from placl.models import hrnet, simple_baseline, tiny
+from placl.models import fastpose, hrnet, simple_baseline, tiny
 from placl.models.weights import LoadReport, load_into, save_weights, weights_sha256
 from placl.models.zoo import KeypointNet, ModelSpec, create, names, register
 
@@ -9,6 +9,7 @@ __all__ = [
     "LoadReport",
     "ModelSpec",
     "create",
+    "fastpose",
     "hrnet",
     "load_into",
     "names",

@@ -17,6 +17,7 @@ class HRNet(KeypointNet):
     """``backbone`` holds the stem, layer1, transitions and stages under the names of the authors' checkpoints."""
 
     stride = 4
+    feature_layers = ("backbone.stage4", "final_layer")
 
     def __init__(self, keypoints: int, channels: int, pretrained: bool = False, prior: float | None = None) -> None:
         super().__init__()

@@ -24,6 +24,8 @@ class SimpleBaseline(KeypointNet):
     """Names of modules are those of the authors' and mmpose's checkpoints."""
 
     stride = 4
+    feature_layers = ("deconv_layers", "final_layer")
+    fresh = ("deconv_layers.",)
 
     def __init__(
         self, keypoints: int, backbone: str = DEFAULT_BACKBONE, pretrained: bool = False, prior: float | None = None

@@ -23,6 +23,7 @@ class TinyNet(KeypointNet):
     """
 
     stride = 4
+    feature_layers = ("up.0", "up.1", "final_layer")
 
     def __init__(self, keypoints: int, width: float = 1.0, prior: float | None = None) -> None:
         super().__init__()

@@ -23,7 +23,6 @@ from placl.errors import InputError, MachineError
 from placl.files import write_atomic
 
 HEAD = "final_layer."
-FRESH = ("deconv_layers.", HEAD)  # what an ImageNet backbone does not bring
 WRAPPERS = ("module.", "keypoint_head.", "head.")  # DataParallel; the heads of mmpose 0.x and 1.x
 NESTS = ("state_dict", "model")
 
@@ -54,7 +53,8 @@ def load_into(net: nn.Module, path: Path) -> LoadReport:
         else:
             found[target] = tensor
     missing = [key for key in own if key not in found]
-    _refuse_another_network(path, found, missing, unexpected)
+    fresh: tuple[str, ...] = getattr(net, "fresh", ())  # what an ImageNet backbone does not bring
+    _refuse_another_network(path, found, [key for key in missing if not key.startswith((HEAD, *fresh))], unexpected)
     net.load_state_dict(found, strict=False)
     return LoadReport(len(found), missing, unexpected)
 
@@ -87,7 +87,7 @@ def _refuse_another_network(path: Path, found: Mapping[str, Tensor], missing: li
             "Choose the network (model.name) that the file was made with."
         )
     # Files from before PyTorch 0.4.1 have no num_batches_tracked.
-    lacking = [key for key in missing if not key.startswith(FRESH) and not key.endswith("num_batches_tracked")]
+    lacking = [key for key in missing if not key.endswith("num_batches_tracked")]
     if lacking:
         raise InputError(
             f"{path}: {lacking[0]} and {len(lacking) - 1} more tensors of the network are not in it. "

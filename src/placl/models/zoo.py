@@ -26,9 +26,15 @@ SIMPLE_BASELINE = "simple_baseline"
 
 
 class KeypointNet(nn.Module):
-    """(B, 3, H, W) normalised images -> (B, K, H / stride, W / stride) heatmaps."""
+    """(B, 3, H, W) normalised images -> (B, K, H / stride, W / stride) heatmaps.
+
+    ``feature_layers`` are the modules that features go into, from coarse to fine (:mod:`placl.models.features`), and
+    ``fresh`` is how names of tensors begin that an ImageNet backbone does not bring, beside the head.
+    """
 
     stride: int
+    feature_layers: tuple[str, ...] = ("final_layer",)
+    fresh: tuple[str, ...] = ()
 
     def forward(self, images: Tensor) -> Tensor:
         raise NotImplementedError
@@ -74,13 +80,13 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_REGISTRY))
 
 
-def heatmap_head(channels: int, keypoints: int, prior: float | None = None) -> nn.Conv2d:
-    """The 1x1 convolution to K heatmaps, starting flat.
+def heatmap_head(channels: int, keypoints: int, prior: float | None = None, kernel: int = 1) -> nn.Conv2d:
+    """The convolution to K heatmaps, starting flat.
 
     Nearly every heatmap pixel is background. With bce, a bias at the logit of a small ``prior`` (0.01, say) spares the
     network the steps in which it would learn nothing else; with mse the bias stays at zero.
     """
-    head = nn.Conv2d(channels, keypoints, kernel_size=1)
+    head = nn.Conv2d(channels, keypoints, kernel, padding=kernel // 2)
     nn.init.normal_(head.weight, std=0.001)
     logit = 0.0 if prior is None else math.log(prior / (1.0 - prior))
     head.bias = nn.Parameter(torch.full((keypoints,), logit))
