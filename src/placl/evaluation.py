@@ -9,8 +9,9 @@ import numpy as np
 
 from placl import config as configuration
 from placl.config import Data, Reward, Source
-from placl.data.load import load_dataset, read_labelled
+from placl.data.load import load_dataset
 from placl.data.pool import Pool
+from placl.data.sources import read_labelled
 from placl.data.splits import take_ids
 from placl.errors import InputError
 from placl.execute.executor import available_cores
@@ -119,7 +120,7 @@ def _on_source(
 
 def _on_own_split(model: Model, run: Path, watch: Watch) -> tuple[PseudoLabels, Pool, str]:
     config, split = read_config(run), read_split(run)
-    if not (config.data.labeled or config.data.protocol) or split is None:
+    if not (config.data.labeled or config.data.source or config.data.protocol) or split is None:
         raise InputError(f"{run}: its data are not in files. Name a labelled one: placl evaluate {run} ann.json.")
     ids, name = (split.test, "test") if split.test else (split.val, "validation")
     if not ids:

@@ -1,4 +1,4 @@
-"""The sources of a dataset, each read as what it is: labels by the split and classes that were chosen, or plain images."""
+"""The sources of a dataset, each read as what it is: labels of the split and classes that were chosen, or images."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def by_split(given: Path | Source, instances: Instances, notes: list[str]) -> Ro
     parts = [(name, instances.take(np.flatnonzero(role == name))) for name in ("labelled", "val", "test")]
     parts = [(name, part) for name, part in parts if len(part)]
     counts = ", ".join(f"{len(part)} {name}" for name, part in parts)
-    notes.append(f"{path_of(given)}: has splits of its own, which hold here: {counts}. `split` of a source chooses one.")
+    notes.append(
+        f"{path_of(given)}: has splits of its own, which hold here: {counts}. `split` of a source chooses one."
+    )
     return parts
 
 
