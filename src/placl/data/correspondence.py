@@ -48,15 +48,15 @@ def take_apart(name: str) -> Name:
     side = legs = ""
     part: list[str] = []
     for word in words:
-        prefix = next((s for s in ("left", "right") if word.startswith(s) and len(word) > len(s) + 1), "")
-        code = {_SIDES.get(letter) or _LETTERS.get(letter) for letter in word} if len(word) == 2 else set()
+        prefix = next((one for one in ("left", "right") if word.startswith(one) and len(word) > len(one) + 1), "")
+        code = _code(word) if len(words) > 1 else None
         if not side and word in _SIDES:
             side = _SIDES[word]
         elif not side and prefix:  # lefteye
-            side, rest = prefix, word[len(prefix) :]
-            part.append(rest)
-        elif not (side or legs) and code & {"left", "right"} and code & {"front", "back"} and len(words) > 1:  # LF
-            side, legs = min(code & {"left", "right"}), min(code & {"front", "back"})
+            side = prefix
+            part.append(word.removeprefix(prefix))
+        elif not (side or legs) and code:
+            side, legs = code
         elif not legs and (word in _LEGS or (side and word in _LETTERS)):
             legs = _LEGS.get(word) or _LETTERS[word]
         else:
@@ -64,6 +64,14 @@ def take_apart(name: str) -> Name:
     if not part:  # "back" is a part of a bird, not a pair of legs
         return Name(side, "", legs or side)
     return Name(side, legs, "".join(part))
+
+
+def _code(word: str) -> tuple[str, str] | None:
+    """Side and legs of a code such as LF and FL."""
+    for letters in (word, word[::-1]):
+        if len(letters) == 2 and letters[0] in _SIDES and letters[1] in _LETTERS:
+            return _SIDES[letters[0]], _LETTERS[letters[1]]
+    return None
 
 
 def meaning(name: str) -> Name:

@@ -45,10 +45,13 @@ class Shared:
         """A line for each source and target: what maps, and what does not."""
         lines = []
         for part, names in self.names.items():
-            total = len(names) + len(self.unused[part])
-            told = ", ".join(own if own == name else f"{own} = {name}" for own, name in names.items())
-            rest = f"; not {', '.join(self.unused[part])}" if self.unused[part] else ""
-            lines.append(f"{part}: {len(names)} of {total} keypoints are trained: {told or 'none'}{rest}.")
+            unused = self.unused[part]
+            if not unused and all(own == name for own, name in names.items()):
+                lines.append(f"{part}: all {len(names)} keypoints are trained.")
+                continue
+            told = ", ".join(own if own == name else f"{own} = {name}" for own, name in names.items()) or "none"
+            rest = f"; not {', '.join(unused)}" if unused else ""
+            lines.append(f"{part}: {len(names)} of {len(names) + len(unused)} keypoints are trained: {told}{rest}.")
         return lines
 
 
