@@ -85,12 +85,12 @@ def test_names_that_do_not(one: str, other: str) -> None:
     assert meaning(one) != meaning(other)
 
 
-def shared(keypoints: tuple[str, ...], to: tuple[str, ...]) -> dict[str, str]:
+def in_common(keypoints: tuple[str, ...], to: tuple[str, ...]) -> dict[str, str]:
     return {keypoints[i]: name for i, name in zip(correspond(keypoints, to), to, strict=True) if i >= 0}
 
 
 def test_people_and_animals_share_nine_keypoints() -> None:
-    assert shared(COCO, ANIMALPOSE) == {
+    assert in_common(COCO, ANIMALPOSE) == {
         "left_eye": "left_eye",
         "right_eye": "right_eye",
         "nose": "nose",
@@ -110,10 +110,10 @@ def test_an_order_is_kept_and_what_is_missing_is_marked() -> None:
 
 
 def test_what_would_meet_twice_meets_as_it_is_spelled_or_not_at_all() -> None:
-    assert shared(("left_ear", "left_ear_base"), ("L_EarBase",)) == {"left_ear_base": "L_EarBase"}
-    assert shared(("foot", "hoof"), ("paw",)) == {}
-    assert shared(("Nose", "nose"), ("nose",)) == {"nose": "nose"}
-    assert shared(("Nose", "NOSE"), ("nose",)) == {}
+    assert in_common(("left_ear", "left_ear_base"), ("L_EarBase",)) == {"left_ear_base": "L_EarBase"}
+    assert in_common(("foot", "hoof"), ("paw",)) == {}
+    assert in_common(("Nose", "nose"), ("nose",)) == {"nose": "nose"}
+    assert in_common(("Nose", "NOSE"), ("nose",)) == {}
 
 
 @pytest.mark.realdata
@@ -121,12 +121,6 @@ def test_what_would_meet_twice_meets_as_it_is_spelled_or_not_at_all() -> None:
     ("file", "count"),
     [("animalpose_mmpose/test_animalpose.json", 20), ("ap10k/test_ap10k.json", 10), ("atrw/test_atrw.json", 7)],
 )  # fmt: skip
-def test_animals_of_other_datasets(shared_formats: Path, file: str, count: int) -> None:
-    names = tuple(json.loads((shared_formats / file).read_text())["categories"][0]["keypoints"])
-    assert len(shared(names, ANIMALPOSE)) == count
-
-
-@pytest.fixture
-def shared_formats(request: pytest.FixtureRequest) -> Path:
-    folder: Path = request.getfixturevalue("shared")
-    return folder / "formats"
+def test_animals_of_other_datasets(shared: Path, file: str, count: int) -> None:
+    names = tuple(json.loads((shared / "formats" / file).read_text())["categories"][0]["keypoints"])
+    assert len(in_common(names, ANIMALPOSE)) == count

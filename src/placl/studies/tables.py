@@ -164,8 +164,8 @@ def notes(study: Study, scale: str, budget: str) -> str:
             f"Scale {scale}. Every row ends with a training of the same budget ({budget}) and has the same labels of "
             "the source and the same images of the target, whose labels none sees; it is scored once, on the target's "
             "test images. Mean ± standard deviation over seeds. Trainings, images and minutes are of a whole run with "
-            "its search. The paper's numbers are of AlphaPose's network with ResNet-101, trained on people as well: they "
-            "stand beside ours for their order, not their size."
+            "its search. The paper's numbers are of AlphaPose's network with ResNet-101, trained on people as well: "
+            "they stand beside ours for their order, not their size."
         )
     return (
         f"Scale {scale}. Every row ends with a training of the same budget ({budget}), has the same labels, "
