@@ -47,7 +47,9 @@ def test_spellings_of_one_name(name: str) -> None:
         ("spine_f", Name("", "", "spinef")),  # a letter says nothing of legs where there is no side
         ("keypoint_1", Name("", "", "keypoint1")),
         ("lr", Name("", "", "lr")),
-        ("鼻", Name("", "", "")),
+        ("鼻", Name("", "", "鼻")),
+        ("левый глаз", Name("", "", "левыйглаз")),
+        ("??", Name("", "", "??")),
     ],
 )
 def test_names_taken_apart(name: str, expected: Name) -> None:

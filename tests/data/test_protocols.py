@@ -189,8 +189,8 @@ def test_coco_holds_images_out(tmp_path: Path) -> None:
 def animalpose_folder(root: Path, count: int = 46) -> Path:
     (root / "images").mkdir(parents=True)
     names = [f"{i}.jpg" for i in range(count)]
-    for name in names:
-        save(root / "images" / name)
+    for seed, name in enumerate(names):  # no two alike, or one would be a copy of the other
+        save(root / "images" / name, picture(seed=seed))
     category = {"keypoints": [f"k{i}" for i in range(20)], "skeleton": [[0, 1]]}
     classes = ("dog", "cat", "sheep", "horse", "cow")
     content = {

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 # Words of a name: leftEar_l1 is left, Ear, l, 1; pawLF is paw, LF.
-_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W0-9A-Za-z_]+")
 _SIDES = {"l": "left", "left": "left", "r": "right", "right": "right"}
 _LEGS = {"front": "front", "fore": "front", "back": "back", "hind": "back", "rear": "back"}
 _LETTERS = {"f": "front", "b": "back", "h": "back"}  # of legs, only beside a side: L_F_Paw, pawLH
@@ -44,7 +44,7 @@ SAME_OF_FRONT_LEGS = {"elbow": "elbow", "wrist": "knee"}  # where a name does no
 
 
 def take_apart(name: str) -> Name:
-    words = [word.lower() for word in _WORDS.findall(name)]
+    words = [word.lower() for word in _WORDS.findall(name)] or [name]
     side = legs = ""
     part: list[str] = []
     for word in words:
