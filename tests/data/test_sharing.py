@@ -91,6 +91,16 @@ def test_a_keypoint_is_kept_that_one_of_several_sources_has() -> None:
     assert shared.unused == {"one": (), "other": ("x",), "target": ("wing",)}
 
 
+def test_a_left_keypoint_goes_without_its_right_one() -> None:
+    target = Part("test", instances("t", ANIMAL, [[2] * 5]), "target", False)
+    source = Part("labelled", instances("a", Skeleton(("nose", "left_eye")), [[2, 2]]), "source", True)
+    notes: list[str] = []
+    shared, _ = share([source, target], notes)
+    assert shared.skeleton == Skeleton(("Nose",), sigmas=(0.4,))
+    assert notes[0] == "L_Eye: left out, since no source has the same of the other side."
+    assert notes[1] == "source: 1 of 2 keypoints are trained: nose = Nose; not left_eye."
+
+
 def test_names_of_a_target_count_without_its_labels() -> None:
     whole = instances("t", Skeleton(("Nose", "wing")), [[2, 2]])
     target = Part("unlabelled", without_labels(whole), "target", False, whole.skeleton)

@@ -60,7 +60,7 @@ def share(parts: list[Part], notes: list[str]) -> tuple[Shared, list[Part]]:
 
     Keypoints that a source lacks are unlabelled in it. Source instances without any label that is left take no part.
     """
-    whole, kept = _in_common(parts)
+    whole, kept = _in_common(parts, notes)
     skeleton = restricted(whole, kept)
     names: dict[str, dict[str, str]] = {}
     unused: dict[str, tuple[str, ...]] = {}
@@ -70,7 +70,8 @@ def share(parts: list[Part], notes: list[str]) -> tuple[Shared, list[Part]]:
         if own is None:  # plain images take on whatever skeleton there is
             brought.append(part)
             continue
-        places = [correspond(own.keypoints, whole.keypoints)[k] for k in kept]
+        found = correspond(own.keypoints, whole.keypoints)
+        places = [found[k] for k in kept]
         pairs = zip(places, skeleton.keypoints, strict=True)
         names[part.name] = {own.keypoints[i]: name for i, name in pairs if i >= 0}
         unused[part.name] = tuple(name for name in own.keypoints if name not in names[part.name])
@@ -80,15 +81,21 @@ def share(parts: list[Part], notes: list[str]) -> tuple[Shared, list[Part]]:
     return shared, brought
 
 
-def _in_common(parts: list[Part]) -> tuple[Skeleton, list[int]]:
-    """What the target names (else the first source), and which of it at least one source names too."""
+def _in_common(parts: list[Part], notes: list[str]) -> tuple[Skeleton, list[int]]:
+    """What the target names (else the first source), and which of it at least one source names too.
+
+    A left keypoint goes without its right one, and the other way round: mirrored images would teach it wrong places.
+    """
     sources = [(part.name, own) for part in parts if part.is_source and (own := _skeleton(part))]
     targets = [(part.name, own) for part in parts if not part.is_source and (own := _skeleton(part))]
     if not sources:
         raise InputError(f"{parts[0].name}: no annotation has keypoints. Name a source that has labels.")
     name, whole = (targets or sources)[0]
     found = [correspond(own.keypoints, whole.keypoints) for _, own in sources]
-    kept = [k for k in range(len(whole)) if any(places[k] >= 0 for places in found)]
+    named = [k for k in range(len(whole)) if any(places[k] >= 0 for places in found)]
+    kept = [k for k in named if whole.flip_order[k] in named]
+    if lone := [whole.keypoints[k] for k in named if k not in kept]:
+        notes.append(f"{', '.join(lone)}: left out, since no source has the same of the other side.")
     if not kept:
         first, own = sources[0]
         raise InputError(
