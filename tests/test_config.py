@@ -186,9 +186,49 @@ def test_a_bad_override_is_blamed_and_not_the_file(tmp_path: Path) -> None:
 # --- what is valid alone and not together
 
 
+A_AND_B = {"source": "a.json", "target": "b"}
+DOMAINS: list[tuple[dict[str, Any], str]] = [
+    ({"source": "a.json"}, "data.source needs data.target: name the images of the other domain, target=PATH."),
+    ({"target": "b"}, "data.target needs data.source: name the labels of the other domain, source=PATH."),
+    (
+        {**A_AND_B, "data.labeled": "c.json"},
+        "data.labeled is not read with data.source and data.target. Name all labels in source.",
+    ),
+    (
+        {**A_AND_B, "data.unlabeled": "c"},
+        "data.unlabeled is not read with data.source and data.target. Name all images in target.",
+    ),
+    (
+        {**A_AND_B, "data.keypoints": ["nose"]},
+        "data.keypoints is not read with data.source and data.target. Name them for the one they are of: "
+        "source={path: ..., keypoints: [...]}.",
+    ),
+    (
+        {**A_AND_B, "data.label_fraction": 0.5},
+        "data.label_fraction=0.5: across domains all labels of the source are used, and what is unlabelled is the "
+        "target's. Leave it out.",
+    ),
+    (
+        {"data.protocol": "animalpose_to_cat", "data.label_fraction": 0.5},
+        "data.label_fraction=0.5: across domains all labels of the source are used, and what is unlabelled is the "
+        "target's. Leave it out.",
+    ),
+    (
+        {"data.protocol": "animalpose_to_cat", "target": "b"},
+        "data.target is not read with data.protocol=animalpose_to_cat: it has its own. Leave one out.",
+    ),
+    (
+        {"data.protocol": "cub", "source": "a.json"},
+        "data.source is not read with data.protocol=cub: that is for animalpose_to_cat and the like. Leave one out.",
+    ),
+    ({"data.val_from": "source"}, "data.val_from=source is for data.source and data.target. Leave it out."),
+]
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
+        *DOMAINS,
         (
             {"preset": "paper", "proxy.epochs": 3},
             "proxy.epochs=3 is fewer than the 21 epoch groups: the last thresholds would never be trained. "
@@ -229,6 +269,8 @@ def test_settings_that_would_waste_a_training_are_refused(overrides: dict[str, A
         {"preset": "paper", "select.score": "agreement", "label.scales": [0.9]},
         {"train.labelled_share": None},
         {"train.labelled_share": 0.01},
+        {**A_AND_B, "data.val": "c.json", "data.val_from": "source"},
+        {"data.protocol": "animalpose_to_cat", "source": "people.json", "data.val_from": "source"},
     ],
 )
 def test_their_neighbours_are_not(overrides: dict[str, Any]) -> None:
@@ -483,6 +525,19 @@ def test_keys_of_the_section_count_in_whatever_order(tmp_path: Path) -> None:
 def test_a_protocol_names_its_own_sources(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"data\.test is not read with data\.protocol=cub"):
         load(None, {"data.protocol": "cub", "data.root": str(tmp_path), "data.test": "a.json"})
+
+
+def test_source_and_target_have_short_names(tmp_path: Path) -> None:
+    pairs = [parse_override(text) for text in ("source=[a.json, {path: b.json, keypoints: [x]}]", "target=photos")]
+    data = load(None, dict(pairs)).data
+    assert data.source == (Path("a.json"), Source(path=Path("b.json"), keypoints=("x",)))
+    assert data.target == (Path("photos"),)
+    assert data.across_domains
+    (tmp_path / "set.yaml").write_text("source: a.json\ntarget: {path: b.json, classes: cat}\nval_from: source\n")
+    data = load(None, {"data": str(tmp_path / "set.yaml")}).data
+    assert data.source == (tmp_path / "a.json",)
+    assert data.target == (Source(path=tmp_path / "b.json", classes=("cat",)),)
+    assert 'unknown key "data.target.0.clases"' in refused({"source": "a.json", "target": {"path": "b", "clases": "c"}})
 
 
 def test_a_configuration_may_name_a_dataset_file(tmp_path: Path) -> None:

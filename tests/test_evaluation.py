@@ -57,6 +57,19 @@ def test_an_unknown_metric_names_the_nearest(run: Path, annotations: Path) -> No
         placl.evaluate(run, annotations, metric="pkc")
 
 
+def test_keypoints_are_found_by_name_where_the_file_has_more(run: Path, annotations: Path) -> None:
+    expected = placl.evaluate(run, annotations)
+    content = json.loads(annotations.read_text())
+    (category,) = content["categories"]
+    category["keypoints"] = ["tail", *reversed([name.upper() for name in category["keypoints"]])]
+    category |= {"skeleton": [], "flip_pairs": []}
+    for annotation in content["annotations"]:
+        points = [annotation["keypoints"][i : i + 3] for i in (6, 3, 0)]
+        annotation["keypoints"] = sum(points, [1.0, 1.0, 2])
+    annotations.write_text(json.dumps(content))
+    assert placl.evaluate(run, annotations) == expected
+
+
 def test_other_keypoints_are_refused_unless_renamed(run: Path, annotations: Path) -> None:
     content = json.loads(annotations.read_text())
     content["categories"][0]["keypoints"] = ["r", "g", "b"]

@@ -16,6 +16,7 @@ from placl.data.corrections import Correction
 from placl.data.load import Dataset
 from placl.data.pool import Pool
 from placl.data.splits import Split
+from placl.data.synthetic import write_animals
 from placl.errors import InputError
 from placl.models.weights import read_state, weights_sha256
 
@@ -34,7 +35,7 @@ class Facts:
     split: Split
 
 
-def facts_of(config: Config, out: Path, dataset: Dataset) -> Facts:
+def facts_of(config: Config, out: Path, dataset: Dataset | None = None) -> Facts:
     result = train(config, out, dataset=dataset)
     units = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
     return Facts(
@@ -126,3 +127,67 @@ def test_corrections_of_what_is_scored_on_are_refused(
     with pytest.raises(InputError, match=f"which is a {role} instance"):
         train(tiny(SETTINGS), tmp_path / "run", dataset=replace(dataset, corrections=said))
     assert not (tmp_path / "run").exists()
+
+
+# --- across domains: labels of the target, in the files that training itself reads
+
+
+def target_file(folder: Path, secret: set[str]) -> Path:
+    """12 animals to train on, 6 that validate and 6 that test; the labels of secret parts are random numbers."""
+    content = json.loads(write_animals(folder, 24, seed=1, size=48).read_text())
+    random = np.random.default_rng(7)
+    for i, (image, annotation) in enumerate(zip(content["images"], content["annotations"], strict=True)):
+        image["split"] = "train" if i < 12 else "val" if i < 18 else "test"
+        if image["split"] in secret:
+            x, y = random.uniform(0, 48, (2, 14))
+            annotation["keypoints"] = np.stack([x, y, random.integers(0, 3, 14)], axis=1).ravel().tolist()
+    content["categories"][0]["keypoints"] = [name.upper() for name in content["categories"][0]["keypoints"]]
+    file = folder / "annotations.json"
+    file.write_text(json.dumps(content))
+    return file
+
+
+@pytest.fixture(scope="module")
+def across(tiny: MakeConfig, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Facts]:
+    """``across("train", "test")``: a training whose target has nonsense for labels in these parts."""
+    source = write_animals(tmp_path_factory.mktemp("source"), 20, seed=0, size=48)
+
+    def run(*secret: str, val_from: str = "target") -> Facts:
+        folder = tmp_path_factory.mktemp("target")
+        given = {"source": str(source), "target": str(target_file(folder, set(secret))), "data.val_from": val_from}
+        settings = {"data.ignore_target_labels": True, "data.cache": str(folder / "cache"), "rounds.count": 1}
+        return facts_of(tiny({**given, **settings, "search.steps": 1}), folder / "run")
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def domains(across: Callable[..., Facts]) -> Facts:
+    return across()
+
+
+def test_labels_of_the_targets_training_and_test_images_change_no_bit(
+    across: Callable[..., Facts], domains: Facts
+) -> None:
+    found = across("train", "test")
+    assert len(found.weights) == 3  # rounds 0 and 1 and the finish
+    assert (found.weights, found.best, found.rewards) == (domains.weights, domains.best, domains.rewards)
+    assert found.split == domains.split
+    assert [len(ids) for ids in found.split.roles().values()] == [20, 6, 6, 6, 6]
+    assert found.test != domains.test
+
+
+def test_labels_of_the_targets_validation_images_reach_the_rewards_alone(
+    across: Callable[..., Facts], domains: Facts
+) -> None:
+    found = across("val")
+    assert found.weights[0] == domains.weights[0]
+    assert found.rewards != domains.rewards
+    assert found.test[0] == domains.test[0]
+
+
+def test_where_the_source_validates_no_label_of_the_target_changes_a_bit(across: Callable[..., Facts]) -> None:
+    one, other = across(val_from="source"), across("train", "val", "test", val_from="source")
+    assert (one.weights, one.best, one.rewards, one.split) == (other.weights, other.best, other.rewards, other.split)
+    assert [len(ids) for ids in one.split.roles().values()] == [16, 6, 6, 4, 6]
+    assert one.test != other.test

@@ -154,6 +154,8 @@ def _train_in(
     run.tracking = tracking
     tracking.begin(run.path, config)
     keep_gallery(run.path / GALLERY, problem)
+    if dataset.shared is not None:
+        run.write_json("keypoints.json", dataset.shared.to_dict())
     run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
     watch.say(describe(split, pool))
     yardsticks = make_yardsticks(pool, split, problem, config) if config.reference else []

@@ -33,7 +33,7 @@ def check(problem: Problem, config: Config) -> None:
             else "reward.source=folds needs at least 2 labelled images."
         )
     in_rounds = config.rounds.count if config.method == "placl" else 0
-    if (in_rounds or config.method not in ("placl", "supervised")) and not len(problem.halves[0]):
+    if (in_rounds or config.method not in ("placl", "supervised", "source_only")) and not len(problem.halves[0]):
         raise InputError("no unlabelled image: name a folder with --unlabeled, or set method=supervised.")
     if in_rounds > 1 and config.rounds.cross_training and not len(problem.halves[1]):
         raise InputError("one unlabelled instance makes no two halves: add more or set rounds.cross_training=false.")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from placl.config_reading import read_preset as read_preset
 
 PRESETS = ("cpu", "fast", "paper")
+ACROSS = "animalpose_to_"  # and a class: protocols whose unlabelled images are of that class, and the labelled ones not
 _READING = ("differences", "dump", "flat", "load", "parse_override", "read_preset")
 
 
@@ -58,6 +59,7 @@ class Source(Section):
     classes: Annotated[tuple[str, ...] | None, BeforeValidator(_as_list)] = Field(
         None, description="only instances of these classes"
     )
+    keypoints: tuple[str, ...] | None = Field(None, description="its keypoint names, where it names them otherwise")
     frames: Count = Field(200, description="frames taken from a video")
     sampling: Literal["even", "motion", "diverse"] = Field("even", description="which frames of a video")
 
@@ -78,8 +80,21 @@ class Data(Section):
     images: Path | None = Field(None, description="folder of their images; default: beside each file")
     unlabeled: Sources = Field((), description="images, videos or annotation files, whose labels are ignored")
     boxes: Path | None = Field(None, description="COCO file with boxes for the images of unlabeled folders")
+    source: Sources = Field(
+        (), description="across domains: labelled sources of other domains than `target`; `source=` is short for it"
+    )
+    target: Sources = Field(
+        (), description="across domains: images that the model is for, without labels; `target=` is short for it"
+    )
     val: Sources = Field((), description="sources for the reward; default: a part of the labelled ones")
     test: Sources = Field((), description="sources that only the final scores are measured on")
+    val_from: Literal["target", "source"] = Field(
+        "target",
+        description="across domains: labels of the target validate, where there are any; source: none of them is used",
+    )
+    ignore_target_labels: bool = Field(
+        False, description="take the labels off `target`'s training images, where it has some by intent"
+    )
     corrections: Annotated[tuple[Path, ...], BeforeValidator(_as_list)] = Field(
         (), description="files of `placl ui --review`: what was accepted is a label, what was rejected takes no part"
     )
@@ -102,6 +117,11 @@ class Data(Section):
         1.25, description="side of the stored crop over the view: room for rotation, scaling and shifting"
     )
     cache: Path | None = Field(None, description="folder of the crop caches; default: the user's cache folder")
+
+    @property
+    def across_domains(self) -> bool:
+        """Whether labelled and unlabelled images are of different domains."""
+        return bool(self.source or self.target) or (self.protocol or "").startswith(ACROSS)
 
 
 class Model(Section):
@@ -303,6 +323,7 @@ class Config(Section):
     method: Literal[
         "placl",
         "supervised",
+        "source_only",
         "pl",
         "cl",
         "elt",
@@ -356,6 +377,7 @@ class Config(Section):
                 f"data.{both[0]} is not read with data.protocol={self.data.protocol}: it has its own. Leave one out.",
                 (f"data.{both[0]}", "data.protocol"),
             )
+        _check_domains(self.data)
         if self.execute.together > 1 and (self.ray.gpus_per_candidate or 0) > 1:
             raise _misfit(
                 f"execute.together={self.execute.together} trains several candidates on one GPU, "
@@ -455,6 +477,41 @@ def _check_rule(config: Config) -> None:
         why = "needs a threshold, search.initial" if rule == "flex" else "has no threshold to search for"
         keys = ("select.rule", "search.searcher", "method")
         raise _misfit(f"{said} with method={method} {why}. Set search.searcher=constant.", keys)
+
+
+def _check_domains(data: Data) -> None:
+    """Across domains, labels come from the source, images from the target, and nothing from elsewhere."""
+    if not data.across_domains:
+        if data.val_from != "target":
+            keys = ("data.val_from", "data.source", "data.target")
+            raise _misfit(f"data.val_from={data.val_from} is for data.source and data.target. Leave it out.", keys)
+        return
+    if data.label_fraction < 1:
+        raise _misfit(
+            f"data.label_fraction={data.label_fraction:g}: across domains all labels of the source are used, and what "
+            "is unlabelled is the target's. Leave it out.",
+            ("data.label_fraction", "data.source"),
+        )
+    if data.protocol is not None:  # it has a target; sources may be added
+        has_own = data.protocol.startswith(ACROSS)
+        if data.target or not has_own:
+            key = "target" if data.target else "source"
+            why = "it has its own" if has_own else f"that is for {ACROSS}cat and the like"
+            text = f"data.{key} is not read with data.protocol={data.protocol}: {why}. Leave one out."
+            raise _misfit(text, (f"data.{key}", "data.protocol"))
+        return
+    for missing, given, what in (("target", "source", "images"), ("source", "target", "labels")):
+        if not getattr(data, missing):
+            text = f"data.{given} needs data.{missing}: name the {what} of the other domain, {missing}=PATH."
+            raise _misfit(text, (f"data.{missing}", f"data.{given}"))
+    for key, instead in (
+        ("labeled", "Name all labels in source"),
+        ("unlabeled", "Name all images in target"),
+        ("keypoints", "Name them for the one they are of: source={path: ..., keypoints: [...]}"),
+    ):
+        if getattr(data, key):
+            text = f"data.{key} is not read with data.source and data.target. {instead}."
+            raise _misfit(text, (f"data.{key}", "data.source"))
 
 
 def _absolute(value: Any) -> Any:

@@ -20,7 +20,8 @@ from placl.config import PRESETS, Config, Data, Source
 from placl.errors import InputError
 from placl.plain_yaml import load_yaml
 
-PATHS = {"root", "labeled", "images", "unlabeled", "boxes", "val", "test", "corrections", "cache"}  # keys of data
+PATHS = {"root", "labeled", "images", "unlabeled", "source", "target", "boxes", "val", "test", "corrections", "cache"}
+SHORT = {"source": "data.source", "target": "data.target"}  # for the command line
 TAGS = ("function", "constrained", "~")  # what pydantic puts into the place of a value beside its keys
 
 
@@ -41,6 +42,7 @@ def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> C
     for key, value in overrides.items():
         if key == "execute" and isinstance(value, str):
             key = "execute.where"
+        key = SHORT.get(key, key)
         if key != "data" or not isinstance(value, str):
             _set(own, key.split("."), value)
     _score_by_protocol(own)
@@ -205,7 +207,8 @@ def _nearest(name: str, valid: Iterable[str], otherwise: str) -> str:
 
 def _given(key: str, overrides: dict[str, Any]) -> str | None:
     """The override that set ``key``, a part of it, or the section it is in; the last one counts."""
-    related = [k for k in overrides if f"{k}.".startswith(f"{key}.") or f"{key}.".startswith(f"{k}.")]
+    full = {k: SHORT.get(k, k) for k in overrides}
+    related = [k for k, own in full.items() if f"{own}.".startswith(f"{key}.") or f"{key}.".startswith(f"{own}.")]
     return related[-1] if related else None
 
 

@@ -9,8 +9,11 @@ import numpy as np
 
 from placl import config as configuration
 from placl.config import Data, Reward, Source
-from placl.data.load import load_dataset, read_labelled
+from placl.data.correspondence import correspond
+from placl.data.load import load_dataset
 from placl.data.pool import Pool
+from placl.data.sharing import brought_to
+from placl.data.sources import read_labelled
 from placl.data.splits import take_ids
 from placl.errors import InputError
 from placl.execute.executor import available_cores
@@ -105,11 +108,16 @@ def _on_source(
     if not instances.labelled.any():
         raise InputError(f"{file}: no labelled instance: no annotation has a keypoint with v > 0.")
     assert instances.skeleton is not None
-    if instances.skeleton.keypoints != model.skeleton.keypoints:
-        raise InputError(
-            f"{file}: its keypoints are not the model's: {', '.join(instances.skeleton.keypoints)} against "
-            f"{', '.join(model.skeleton.keypoints)}. Pass --keypoints if only the names differ."
-        )
+    found, wanted = instances.skeleton.keypoints, model.skeleton.keypoints
+    if found != wanted:  # as of a model across domains, which has what two datasets share
+        places = correspond(found, wanted)
+        if -1 in places:
+            raise InputError(
+                f"{file}: its keypoints are not the model's: {', '.join(found)} against {', '.join(wanted)}. "
+                "Pass --keypoints if only the names differ."
+            )
+        watch.say(f"{file}: scored on the model's keypoints, {len(wanted)} of its {len(found)}, found by name.")
+        instances = brought_to(instances, model.skeleton, places)
     instances = instances.take(np.flatnonzero(instances.labelled))
     reading = read_out(model, instances, lambda done, total: watch.progress("images", done, total, "predicting"))
     for image, reason in reading.unreadable.items():
@@ -119,7 +127,7 @@ def _on_source(
 
 def _on_own_split(model: Model, run: Path, watch: Watch) -> tuple[PseudoLabels, Pool, str]:
     config, split = read_config(run), read_split(run)
-    if not (config.data.labeled or config.data.protocol) or split is None:
+    if not (config.data.labeled or config.data.source or config.data.protocol) or split is None:
         raise InputError(f"{run}: its data are not in files. Name a labelled one: placl evaluate {run} ann.json.")
     ids, name = (split.test, "test") if split.test else (split.val, "validation")
     if not ids:

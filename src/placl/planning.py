@@ -89,6 +89,8 @@ def plan(config: Config, dataset: Dataset | None = None, watch: Watch | None = N
         raise InputError(f"method={config.method}: plans are for method=placl. `placl study --dry-run` counts others.")
     config = config.anchored()
     dataset, reading = _read(config, watch) if dataset is None else (dataset, 0.0)
+    for line in dataset.shared.lines() if dataset.shared else ():
+        watch.say(line)
     split = draw_roles(dataset, config)
     pool = corrected(dataset, split)
     problem = make_problem(pool, split, needs_val=config.reward.source == "val")

@@ -191,6 +191,73 @@ def test_bad_settings(
     assert not out.exists()
 
 
+@pytest.fixture(scope="session")
+def domains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """old.json: 24 labelled animals of two classes; new/: images; test/: 6 animals, otherwise spelled."""
+    folder = tmp_path_factory.mktemp("domains")
+    content = json.loads(write_animals(folder, 24, seed=0, size=48).read_text())
+    category = content["categories"][0]
+    content["categories"] = [{**category, "name": "cat"}, {**category, "id": 2, "name": "dog"}]
+    for annotation in content["annotations"][12:]:
+        annotation["category_id"] = 2
+    (folder / "old.json").write_text(json.dumps(content))
+    write_animals(folder / "new", 10, seed=1, size=48)
+    test = json.loads(write_animals(folder / "test", 6, seed=2, size=48).read_text())
+    names = test["categories"][0]["keypoints"]
+    test["categories"][0]["keypoints"] = ["Nose", "L_EarBase", "R_EarBase", *names[3:10], "s", "t", "u", "v"]
+    (folder / "test" / "annotations.json").write_text(json.dumps(test))
+    return folder
+
+
+def test_across_domains_the_mapping_is_said_and_kept(
+    placl: Callable, domains: Path, small: list[str], tmp_path: Path
+) -> None:
+    settings = [one for one in small if not one.startswith("data.")]
+    given = [f"source={domains / 'old.json'}", f"target={domains / 'new' / 'images'}", "data.val_fraction=0.25"]
+    test = domains / "test" / "annotations.json"
+    ended = placl("train", *given, "--test", test, "--out", tmp_path / "run", *settings, "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["labels"] == {"labelled": 18, "unlabelled": 10, "val": 6, "test": 6}
+    assert (
+        "10 of 14 keypoints are trained: nose = Nose, left_ear = L_EarBase, right_ear = R_EarBase, neck," in ended.err
+    )
+    kept = json.loads((tmp_path / "run" / "keypoints.json").read_text())
+    assert kept["keypoints"][:4] == ["Nose", "L_EarBase", "R_EarBase", "neck"]
+    assert kept["unused"] == {
+        str(domains / "old.json"): ["left_hind_knee", "left_hind_paw", "right_hind_knee", "right_hind_paw"],
+        str(test): ["s", "t", "u", "v"],
+    }
+    again = placl("evaluate", tmp_path / "run", "--json")  # on its own test split
+    assert json.loads(again.out)["keypoints"] == 6 * 10
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["source={path: old.json, classes: [cat, ape]}", "target=new/images"], ('has no class "ape"', "cat, dog")),
+        (["source=old.json", "target=test/annotations.json"], ("6 of the target's training", "ignore_target_labels")),
+        (["source=bare.json", "target=new/images"], ("bare.json: no labelled instance to train on",)),
+        (["source={path: half.json, classes: [cat, dog]}", "target=new/images"], ("class dog has no labelled",)),
+        (["source=old.json", "target=birds.json", "data.ignore_target_labels=true"], ("no keypoint in common", "beak")),
+        (["source=old.json"], ("data.source needs data.target", "target=PATH")),
+    ],
+)
+def test_domains_that_do_not_fit(
+    placl: Callable, domains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], words: tuple[str]
+) -> None:
+    monkeypatch.chdir(domains)
+    content = json.loads((domains / "old.json").read_text())
+    names = [f"beak{i}" for i in range(14)]
+    birds = {**content, "categories": [{**one, "keypoints": names} for one in content["categories"]]}
+    (domains / "birds.json").write_text(json.dumps(birds))
+    for file, rows in (("half.json", slice(12, None)), ("bare.json", slice(None))):
+        for annotation in content["annotations"][rows]:
+            annotation["keypoints"] = [0] * 42
+        (domains / file).write_text(json.dumps(content))
+    placl("train", *given, "--out", tmp_path / "x", "-q").refused(*words)
+    assert not (tmp_path / "x").exists()
+
+
 def test_no_labels_named(placl: Callable, tmp_path: Path) -> None:
     placl("train", "--out", tmp_path / "x", "-q").refused("no labels", "--labeled")
     assert not (tmp_path / "x").exists()

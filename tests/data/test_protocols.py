@@ -16,8 +16,8 @@ from placl import config as configuration
 from placl.data import protocols
 from placl.data.formats import mpii
 from placl.data.formats.format import Options
-from placl.data.load import load_dataset
-from placl.data.protocols import PROTOCOLS, protocol_named, read_protocol
+from placl.data.load import load_dataset, read_instances
+from placl.data.protocols import ANIMALS, PROTOCOLS, protocol_named, read_protocol
 from placl.errors import InputError
 
 
@@ -189,8 +189,8 @@ def test_coco_holds_images_out(tmp_path: Path) -> None:
 def animalpose_folder(root: Path, count: int = 46) -> Path:
     (root / "images").mkdir(parents=True)
     names = [f"{i}.jpg" for i in range(count)]
-    for name in names:
-        save(root / "images" / name)
+    for seed, name in enumerate(names):  # no two alike, or one would be a copy of the other
+        save(root / "images" / name, picture(seed=seed))
     category = {"keypoints": [f"k{i}" for i in range(20)], "skeleton": [[0, 1]]}
     classes = ("dog", "cat", "sheep", "horse", "cow")
     content = {
@@ -239,12 +239,69 @@ def test_animals_of_mmposes_files_have_the_authors_sigmas(tmp_path: Path) -> Non
         assert part.skeleton.sigmas == (0.025, 0.035, 0.089)  # as mmpose has them
 
 
-def test_the_target_animal_has_no_label_and_is_the_test(tmp_path: Path) -> None:
-    roles, _ = read_protocol("animalpose_to_cat", animalpose_folder(tmp_path))
+@pytest.mark.parametrize("target", ANIMALS)
+def test_the_target_animal_validates_and_tests_and_the_others_have_labels(tmp_path: Path, target: str) -> None:
+    folder, others = animalpose_folder(tmp_path), set(ANIMALS) - {target}
+    roles, _ = read_protocol(f"animalpose_to_{target}", folder)
     classes = {role: set(part.classes) for role, part in roles}
-    assert classes["unlabelled"] == classes["test"] == {"cat"}
-    assert classes["labelled"] == {"dog", "sheep", "horse", "cow"}
-    assert "cat" not in classes["val"]
+    assert classes["unlabelled"] == classes["val"] == classes["test"] == {target}
+    assert classes["labelled"] == others
+    images = [image for _, part in roles for image in part.images]
+    assert len(set(images)) == len(images)
+
+
+def test_no_label_of_the_target_validates_where_the_source_is_asked_for(tmp_path: Path) -> None:
+    folder = animalpose_folder(tmp_path)
+    ids = {}
+    for val_from in ("target", "source"):
+        config = configuration.load(
+            None,
+            {
+                "data.protocol": "animalpose_to_cat",
+                "data.root": str(folder),
+                "data.val_from": val_from,
+                "data.cache": str(tmp_path / "c"),
+            },
+        )
+        dataset = load_dataset(config.data, 32)
+        roles, _ = read_protocol("animalpose_to_cat", folder, config.data.val_from)
+        kinds = {role: set(part.classes) for role, part in roles}
+        assert (kinds["val"] == {"cat"}) == (val_from == "target")
+        ids[val_from] = {
+            role: {name for name, own in zip(dataset.pool.ids, dataset.source, strict=True) if own == role}
+            for role in ("labelled", "unlabelled", "test", "val")
+        }
+    for role in ("labelled", "unlabelled", "test"):  # what is trained on and what is asked is the same
+        assert ids["target"][role] == ids["source"][role]
+    assert not ids["target"]["val"] & ids["source"]["val"]
+
+
+def test_a_source_class_without_an_instance_and_an_unknown_target(tmp_path: Path) -> None:
+    folder = animalpose_folder(tmp_path)
+    content = json.loads((folder / "keypoints.json").read_text())
+    content["annotations"] = [a for a in content["annotations"] if a["category_id"] != 3]
+    (folder / "keypoints.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"^animalpose_to_cat: class sheep has no labelled instance to train on\.$"):
+        read_protocol("animalpose_to_cat", folder)
+    with pytest.raises(InputError, match=r"^animalpose_to_sheep: class sheep, the target, has no image to train on\.$"):
+        read_protocol("animalpose_to_sheep", folder)
+    with pytest.raises(
+        InputError, match=r'protocol "animalpose_to_cats" is unknown\. Did you mean "animalpose_to_cat"'
+    ):
+        read_protocol("animalpose_to_cats", folder)
+
+
+@pytest.mark.realdata
+def test_people_may_be_a_source_as_well(shared: Path) -> None:
+    people = shared / "formats" / "coco" / "test_coco.json"
+    given = {"data.protocol": "animalpose_to_cat", "data.root": str(shared / "formats" / "animalpose")}
+    instances, role, notes = read_instances(configuration.load(None, {**given, "source": str(people)}).data)
+    assert instances.skeleton is not None
+    assert len(instances.skeleton) == 20
+    person = np.array([name == "person" for name in instances.classes])
+    assert set(role[person]) == {"labelled"}
+    assert (instances.visibility[person] > 0).any(axis=0).sum() == 9
+    assert any("9 of 17 keypoints are trained" in note for note in notes)
 
 
 def test_a_protocol_brings_its_metric(tmp_path: Path) -> None:

@@ -86,7 +86,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "mine.yaml").write_text("data: {labeled: ann.json, images: photos, unlabeled: more_photos}\n")
     (folder / "birds").mkdir()
     (folder / "birds" / "placl.yaml").write_text("labeled: ../ann.json\nimages: ../photos\n")
-    (folder / "CUB_200_2011").mkdir()
+    for name in ("CUB_200_2011", "ANIMALPOSE"):
+        (folder / name).mkdir()
     return folder
 
 

@@ -33,6 +33,7 @@ def test_the_truth_scores_a_hundred_under_its_name(pool: Pool, settings: Reward,
     found = score(off_by(pool, 0.0), pool, settings)
     assert found.value == pytest.approx(100)
     assert found.metric == metric_name(settings) == name
+    assert found.pck == 100
     assert found.mean_error == 0.0
     assert found.instances == 60
     assert found.keypoints == (pool.visibility > 0).sum()
@@ -60,6 +61,7 @@ def test_nothing_to_score_is_not_a_number(pool: Pool) -> None:
         found = score(off_by(truth, 0.0), truth, Reward())
         assert math.isnan(found.value)
         assert math.isnan(found.mean_error)
+        assert found.pck is None
         assert found.keypoints == 0
 
 

@@ -27,6 +27,14 @@ ABLATIONS = {
     "placl-manual": "Manually Design",
     "placl": "full method",
 }
+TRANSFER = {
+    "source_only": "AlphaPose Baseline",
+    "domain_confusion": "Dom Confusion",
+    "residual_transfer": "Residual Transfer",
+    "cyclegan_pl": "CycleGAN+PL",
+    "ws_cda_pplo": "WS-CDA+PPLO",
+    "placl": "PLACL (Ours)",
+}
 FRACTIONS = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
@@ -76,6 +84,19 @@ def test_numbers_that_the_text_gives(paper: str) -> None:
         words = ABLATIONS[row["method"]]
         (line,) = [line for line in block(paper, r"\label{tab:ablation}").splitlines() if words in line]
         assert row["mean"] in line
+
+
+@pytest.mark.realdata
+def test_table_2_is_that_of_the_paper(paper: str) -> None:
+    text = block(paper, r"\label{tab:animaltoanimal}")
+    (head,) = [line for line in text.splitlines() if line.strip().startswith("Method &")]
+    targets = [cell.strip(" \\") for cell in head.split("&")[1:]]
+    found = numbers("table2")
+    assert len(found) == len(TRANSFER) * len(targets) == 30
+    for row in found:
+        (line,) = [line for line in text.splitlines() if line.strip().startswith(TRANSFER[row["method"]])]
+        cell = line.split("&")[1 + targets.index(row["dataset"].removeprefix("animalpose_to_"))]
+        assert re.findall(r"\d+\.\d+", cell) == [row["mean"]]
 
 
 def test_every_file_belongs_to_a_study() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from placl.config import Config
-from placl.studies.results import settings_key
+from placl.studies.results import COLUMNS, Results, settings_key
+from placl.studies.study import RunSpec
 
 MakeConfig = Callable[[dict[str, Any]], Config]
 SEARCH = {"search.steps": 9, "proxy.steps_per_epoch": 1, "search.lr": 0.7, "search.pick": "best"}
@@ -39,6 +41,24 @@ def test_without_a_search_its_start_is_read(tiny: MakeConfig, method: str) -> No
     for key, value in {"search.initial": 0.1, "search.rise": 0.5}.items():
         assert differs(tiny, row, {key: value})
     assert differs(tiny, row, ROUNDS) == (method == "placl")
+
+
+def test_whose_labels_validate_makes_another_run(tiny: MakeConfig) -> None:
+    row = {"method": "placl", "source": "a.json", "target": "b"}
+    assert differs(tiny, row, {"data.val_from": "source"})
+
+
+def test_results_of_older_versions_have_no_pck_and_are_read(tiny: MakeConfig, tmp_path: Path) -> None:
+    config = tiny({"method": "pl"})
+    spec = RunSpec("cub", "pl", 0.05, 0, config, tmp_path / "run")
+    columns = [name for name in COLUMNS if name != "test_pck"]
+    values = {"dataset": "cub", "method": "pl", "fraction": 0.05, "seed": 0, "test": 60.5, "trainings": 2, "images": 3,
+              "seconds": 4.5, "settings": settings_key(config)}  # fmt: skip
+    lines = [",".join(columns), ",".join(str(values.get(name, "")) for name in columns)]
+    (tmp_path / "known.csv").write_text("\n".join(lines) + "\n")
+    found = Results([spec], known=tmp_path / "known.csv").of(spec)
+    assert found is not None
+    assert (found["test"], found["test_pck"], found["val"]) == (60.5, None, None)
 
 
 def test_rows_of_different_methods_differ(tiny: MakeConfig) -> None:

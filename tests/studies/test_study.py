@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from placl.errors import InputError
+from placl.methods.method import PLACES
 from placl.studies.study import GRIDS, expand, known_rows, read_study, scale_settings
 
-ALL = ("lspet", "mpii", "mpii_full", "cub", "atrw", "coco")
+ALL = ("lspet", "mpii", "mpii_full", "cub", "atrw", "coco", "animalpose")
 
 
 @pytest.fixture
@@ -23,6 +24,7 @@ def places(tmp_path: Path) -> dict[str, Path]:
 @pytest.mark.parametrize("name", GRIDS)
 def test_every_grid_of_the_paper_expands(name: str, places: dict[str, Path], tmp_path: Path) -> None:
     study = read_study(name)
+    study = study.narrowed(rows=[row.name for row in study.rows if row.settings["method"] in PLACES])
     for scale in ("cpu", "paper"):
         runs = expand(study, places, tmp_path, scale=scale)
         assert len({run.out for run in runs}) == len(runs) > 0
@@ -34,6 +36,46 @@ def test_table_1_has_the_papers_rows(places: dict[str, Path], tmp_path: Path) ->
     # 7 methods at four fractions and one at all labels, 5 datasets, 3 seeds
     assert len(runs) == (7 * 4 + 1) * 5 * 3
     assert {run.method for run in runs if run.fraction == 1} == {"supervised"}
+
+
+def test_table_2_has_the_papers_targets_and_all_labels_of_the_others(places: dict[str, Path], tmp_path: Path) -> None:
+    study = read_study("table2")
+    assert [row.name for row in study.rows] == [
+        "source_only", "domain_confusion", "residual_transfer", "cyclegan_pl", "ws_cda_pplo",
+        "placl", "placl-source-val",
+    ]  # fmt: skip
+    runs = expand(study.narrowed(rows=["source_only", "placl", "placl-source-val"]), places, tmp_path)
+    assert len(runs) == 3 * 5 * 3
+    assert {run.fraction for run in runs} == {1.0}
+    first, last = runs[0].config, runs[-1].config
+    assert (first.data.protocol, first.data.root) == ("animalpose_to_cat", tmp_path / "animalpose")
+    assert (first.method, first.reward.metric, first.data.val_from) == ("source_only", "oks", "target")
+    assert (last.data.protocol, last.method, last.data.val_from) == ("animalpose_to_horse", "placl", "source")
+    assert {run.config.model.input_size for run in runs} == {64}  # what the scale has for the dataset, all targets
+
+
+def test_a_dataset_stands_for_its_targets_and_a_target_for_itself(places: dict[str, Path], tmp_path: Path) -> None:
+    study = read_study("table2").narrowed(rows=["source_only"], seeds=[0])
+    assert len(study.narrowed(datasets=["animalpose"]).datasets) == 5
+    (run,) = expand(
+        study.narrowed(datasets=["animalpose_to_dog"]), {"animalpose_to_dog": places["animalpose"]}, tmp_path
+    )
+    assert run.config.data.protocol == "animalpose_to_dog"
+    with pytest.raises(InputError, match='study table2 has no "cub" among its datasets'):
+        study.narrowed(datasets=["cub"])
+
+
+def test_a_known_row_may_be_changed_and_have_its_own_seeds(animals_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    rows = "rows: [supervised, {name: pl, seeds: [1]}, {name: placl-fixed, search.initial: 0.2}]"
+    file.write_text(f"title: mine\ndatasets: [animals]\nfractions: [0.3]\nseeds: [0, 1]\n{rows}\n")
+    study = read_study(str(file))
+    assert [row.title for row in study.rows][1] == "PL (data distillation)"
+    runs = expand(study, {"animals": animals_file}, tmp_path)
+    assert [(run.method, run.seed) for run in runs] == [
+        ("supervised", 0), ("supervised", 1), ("pl", 1), ("placl-fixed", 0), ("placl-fixed", 1)
+    ]  # fmt: skip
+    assert (runs[-1].config.search.searcher, runs[-1].config.search.initial) == ("fixed", 0.2)
 
 
 def test_early_rows_come_first(animals_file: Path, study_file: Path, tmp_path: Path) -> None:

@@ -55,8 +55,31 @@ def test_a_table_has_ours_and_the_papers_and_the_cost() -> None:
     assert "a &lt; b" in html(study, [table], "a < b")
 
 
+def test_targets_stand_side_by_side_with_their_mean_and_pck_beside_map() -> None:
+    cat, dog = "animalpose_to_cat", "animalpose_to_dog"
+    rows = [
+        *(row("source_only", test, seed, 1.0, cat) for seed, test in enumerate((20.0, 22.0))),
+        row("source_only", 30.0, 0, 1.0, dog),
+        {**row("placl", 25.0, 0, 1.0, cat), "test_pck": 61.25},
+    ]
+    overview, first, second = make_tables(read_study("table2"), rows)
+    assert overview.title == "all targets"
+    assert overview.head == ("method", "cat", "dog", "mean")
+    assert overview.lines == (("Source only", "21.0 ± 1.4", "30.0", "25.5"), ("PLACL", "25.0", "-", "-"))
+    assert overview.shown == 4
+    assert first.title == cat
+    assert first.head[:4] == ("method", "test", "paper", "PCK")
+    assert first.lines == (
+        ("Source only", "21.0 ± 1.4", "37.6", "-", "2", "3", "64 k", "1.5"),
+        ("PLACL", "25.0", "47.1", "61.2", "1", "3", "64 k", "1.5"),
+    )
+    assert second.lines[0][:3] == ("Source only", "30.0", "37.3")
+    assert make_tables(read_study("table2"), []) == []
+
+
 def test_a_study_of_ones_own_shows_all_that_the_paper_has() -> None:
     numbers = paper_numbers("mine")
     assert numbers["lspet", "placl", 0.05] == "70.76 ± 1.47"
     assert numbers["lspet", "placl-random", 0.05] == "65.42"
     assert numbers["lspet", "fixed-0.7", 0.05] == "67.35"
+    assert numbers["animalpose_to_horse", "placl", 1.0] == "66.0"

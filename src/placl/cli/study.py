@@ -13,11 +13,10 @@ from placl.cli.progress import open_watch
 from placl.errors import InputError, MachineError
 
 Names = list[str] | None
-SHOWN = 5  # columns that a terminal has room for
 
 
 def study(
-    name: Annotated[str, typer.Argument(metavar="STUDY", help="table1, 3, 4, 5, 6, fig3a, fig3b, or a file.yaml.")],
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="table1 to table6, fig3a, fig3b, or a file.yaml.")],
     settings: Annotated[Names, typer.Argument(metavar="KEY=VALUE", help="Keys to set in all runs.")] = None,
     data: Annotated[
         Names, typer.Option("--data", metavar="NAME=PATH", help="A dataset's folder or placl.yaml; repeatable.")
@@ -72,7 +71,7 @@ def study(
         print_json({"out": out, "rows": result.rows, "failed": result.failed})
     else:
         for table in result.tables:
-            print_table(table.head[:SHOWN], [line[:SHOWN] for line in table.lines], table.title)
+            print_table(table.head[: table.shown], [line[: table.shown] for line in table.lines], table.title)
         print(f"{out / 'results.csv'}, table.md and table.html have them.")
     if result.failed:
         name, reason = next(iter(result.failed.items()))

@@ -5,25 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from placl.config import Data, Source
+from placl.config import Data
 from placl.data.correcting import ByInstance, read_corrections
 from placl.data.crew import Crew
 from placl.data.crop_cache import build_pool, crew_for
-from placl.data.dividing import without_labels
-from placl.data.formats import coco, folder
-from placl.data.formats.format import Found, Options
-from placl.data.formats.registry import read_source, recognise
-from placl.data.identity import Identity, identify
-from placl.data.instances import Instances, Roles, join
+from placl.data.domains import read_domains
+from placl.data.instances import Instances, join
 from placl.data.pool import Pool
+from placl.data.sharing import Shared
+from placl.data.sources import one_role_each, path_of, read_given
 from placl.errors import InputError
-
-ROLE_OF_SPLIT = {"val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 @dataclass(frozen=True)
@@ -35,6 +31,7 @@ class Dataset:
     notes: tuple[str, ...] = ()  # what was left out on purpose, a line each
     skipped: tuple[str, ...] = ()  # unlabelled images that could not be read, and why
     corrections: ByInstance = field(default_factory=dict)  # what people said of instances
+    shared: Shared | None = None  # across domains: which keypoints are trained, and what the sources call them
 
 
 def default_cache() -> Path:
@@ -49,7 +46,8 @@ def default_cache() -> Path:
 def load_dataset(
     settings: Data, input_size: int, *, workers: int = 1, on_progress: Callable[[int, int], None] | None = None
 ) -> Dataset:
-    given = [*map(_path, (*settings.labeled, *settings.unlabeled)), *filter(None, [settings.root])]
+    sources = (*settings.labeled, *settings.unlabeled, *settings.source, *settings.target)
+    given = [*map(path_of, sources), *filter(None, [settings.root])]
     with crew_for(given, workers) as crew:
         return _load_dataset(settings, input_size, crew, on_progress)
 
@@ -57,7 +55,7 @@ def load_dataset(
 def _load_dataset(
     settings: Data, input_size: int, crew: Crew, on_progress: Callable[[int, int], None] | None
 ) -> Dataset:
-    instances, role_of, notes = read_instances(settings)
+    instances, role_of, notes, shared = _read_all(settings)
     skeleton = instances.skeleton
     assert skeleton is not None
     if not skeleton.flip_pairs:
@@ -81,159 +79,35 @@ def _load_dataset(
     source[(source == "labelled") & ~pool.labelled] = "unlabelled"
     if not (source == "labelled").any():
         raise InputError(f"{_named(settings)}: no labelled instance: no annotation has a keypoint with v > 0.")
-    return Dataset(pool, source, (*notes, *told), tuple(skipped), corrections)
+    return Dataset(pool, source, (*notes, *told), tuple(skipped), corrections, shared)
 
 
 def read_instances(settings: Data) -> tuple[Instances, np.ndarray, list[str]]:
     """All instances of a configuration's sources, (N,) their roles, and what a person should know."""
-    sources, notes = read_sources(settings)
+    return _read_all(settings)[:3]
+
+
+def _read_all(settings: Data) -> tuple[Instances, np.ndarray, list[str], Shared | None]:
+    """As :func:`read_instances`, and the keypoints that are shared, where there are several domains."""
+    shared = None
+    if settings.across_domains:
+        domains = read_domains(settings)
+        sources, names = [(p.role, p.instances) for p in domains.parts], [p.name for p in domains.parts]
+        notes, shared = list(domains.notes), domains.shared
+    else:
+        if not (settings.labeled or settings.protocol):
+            raise InputError("no labels: name a labelled source with --labeled, data.labeled or data=placl.yaml.")
+        sources, names, notes = read_given(settings)
+        if not any(role == "labelled" for role, _ in sources):
+            raise InputError(f"{_named(settings)}: all its images are for validation or test, none to train on.")
+    sources = one_role_each(sources, names, notes)
     skeleton = next((s.skeleton for _, s in sources if s.skeleton is not None), None)
     if skeleton is None:
         raise InputError(f"{_named(settings)}: no annotation has keypoints. Name a file that has labels.")
     instances = join([found.with_skeleton(skeleton) for _, found in sources])
     role_of = np.concatenate([np.full(len(found), role, dtype="<U10") for role, found in sources])
-    return instances, role_of, notes
-
-
-def read_sources(settings: Data) -> tuple[Roles, list[str]]:
-    """Every source with its role, an image in one role only; and what a person should know."""
-    if settings.protocol is not None:
-        from placl.data.protocols import read_protocol
-
-        sources, notes = read_protocol(settings.protocol, settings.root)
-    else:
-        sources, notes = _read_labelled(settings)
-    names = [role for role, _ in sources]
-    for given in settings.unlabeled:
-        found = read_unlabelled(given, settings)
-        notes += found.notes
-        sources.append(("unlabelled", found.instances))
-        names.append(str(_path(given)))
-    return _one_role_each(sources, names, notes), notes
-
-
-def _read_labelled(settings: Data) -> tuple[Roles, list[str]]:
-    if not settings.labeled:
-        raise InputError("no labels: name a labelled source with --labeled, data.labeled or data=placl.yaml.")
-    sources: Roles = []
-    notes: list[str] = []
-    for role, files in (("labelled", settings.labeled), ("val", settings.val), ("test", settings.test)):
-        for given in files:
-            found = read_labelled(given, settings)
-            notes += found.notes
-            divided = role == "labelled" and not (settings.val or settings.test)  # else a person has divided the data
-            parts = _by_split(given, found.instances, notes) if divided else [(role, found.instances)]
-            for own, instances in parts:
-                if own == "labelled" and settings.label_fraction < 1 and not settings.trust_drawn_boxes:
-                    _refuse_drawn_boxes(given, instances)
-                sources.append((own, instances))
-    if not any(role == "labelled" for role, _ in sources):
-        raise InputError(f"{_path(settings.labeled[0])}: all its images are for validation or test, none to train on.")
-    return sources, notes
-
-
-def _by_split(given: Path | Source, instances: Instances, notes: list[str]) -> Roles:
-    """Where a source itself says which images validate and test, and nobody chose a split, that holds."""
-    if (isinstance(given, Source) and given.split is not None) or not set(instances.splits) & set(ROLE_OF_SPLIT):
-        return [("labelled", instances)]
-    split = np.array(_per_instance(instances))
-    role = np.array([ROLE_OF_SPLIT.get(name, "labelled") for name in split])
-    parts = [(name, instances.take(np.flatnonzero(role == name))) for name in ("labelled", "val", "test")]
-    parts = [(name, part) for name, part in parts if len(part)]
-    counts = ", ".join(f"{len(part)} {name}" for name, part in parts)
-    notes.append(f"{_path(given)}: has splits of its own, which hold here: {counts}. `split` of a source chooses one.")
-    return parts
-
-
-def read_unlabelled(given: Path | Source, settings: Data) -> Found:
-    """Images, frames or boxes; of annotation files, the labels and boxes drawn around them are not used."""
-    path, options = _path(given), _options(given, settings)
-    chosen = isinstance(given, Source) and (given.format or given.split or given.classes) is not None
-    known = recognise(path)
-    if not chosen and (known is coco.FORMAT or (known is None and path.suffix.lower() == ".json")):
-        return Found(coco.read_boxes(path, options.images or path.parent))
-    if not chosen and known in (None, folder.FORMAT):  # a folder's annotation files say nothing of its other images
-        return Found(folder.read_folder(path, settings.boxes))
-    found = read_labelled(given, settings)
-    return Found(without_labels(found.instances), found.notes)
-
-
-def read_labelled(given: Path | Source, settings: Data) -> Found:
-    """A source with its labels, and only the split and the classes that were chosen."""
-    path, options = _path(given), _options(given, settings)
-    given = given if isinstance(given, Source) else Source(path=path)
-    found = read_source(path, given.format, options)[1]
-    instances = found.instances
-    kept = np.ones(len(instances), bool)
-    for what, wanted, values in (
-        ("split", None if given.split is None else (given.split,), _per_instance(instances)),
-        ("class", given.classes, instances.classes),
-    ):
-        if wanted is None:
-            continue
-        known_values = sorted(set(values))
-        missing = [name for name in wanted if name not in known_values]
-        if missing:
-            has = ", ".join(filter(None, known_values)) or "none"
-            raise InputError(f'{path}: has no {what} "{missing[0]}". Known here: {has}.')
-        kept &= np.isin(np.array(values), wanted)
-    if not kept.any():
-        raise InputError(f"{path}: no instance is of the split and of the classes that were chosen.")
-    return Found(instances.take(np.flatnonzero(kept)), found.notes)
-
-
-def _per_instance(instances: Instances) -> tuple[str, ...]:
-    """(N,) the split of each instance's image."""
-    return tuple(instances.splits[i] for i in instances.image_index) if instances.splits else ()
-
-
-def _path(given: Path | Source) -> Path:
-    return given.path if isinstance(given, Source) else given
-
-
-def _options(given: Path | Source, settings: Data) -> Options:
-    options = Options(images=settings.images, keypoints=settings.keypoints)
-    if not isinstance(given, Source):
-        return options
-    return replace(options, images=given.images or options.images, count=given.frames, sampling=given.sampling)
+    return instances, role_of, notes, shared
 
 
 def _named(settings: Data) -> str:
-    return str(settings.root if settings.protocol else _path(settings.labeled[0]))
-
-
-def _refuse_drawn_boxes(given: Path | Source, instances: Instances) -> None:
-    if instances.drawn is not None and instances.drawn.any():
-        first = instances.ids[int(np.flatnonzero(instances.drawn)[0])]
-        raise InputError(
-            f"{_path(given)}: {first} has no box, and one drawn around its keypoints would give hidden labels away. "
-            "Add boxes, set data.label_fraction=1, or data.trust_drawn_boxes=true to use them all the same."
-        )
-
-
-def _one_role_each(sources: Roles, names: list[str], notes: list[str]) -> Roles:
-    """Each image in one role, under whatever name and as whatever copy, or a split would leak.
-
-    Two files that give an image different roles are refused; unlabelled sources lose what others have.
-    """
-    known = identify([found.images for _, found in sources])
-    roles: dict[Identity, str] = {}
-    kept: Roles = []
-    for number, ((role, found), identities, name) in enumerate(zip(sources, known, names, strict=True)):
-        if role == "unlabelled":
-            # Each image once, also among unlabelled sources: in both halves, it would undo cross-training.
-            free = np.array([identity not in roles for identity in identities], dtype=bool)
-            rest = found.take(np.flatnonzero(free[found.image_index])) if not free.all() else found
-            if left_out := len(found) - len(rest):
-                notes.append(f"{name}: {left_out} instances are of images that other files name; left out.")
-            roles |= dict.fromkeys(identities, role)
-            kept.append((role, rest))
-            continue
-        for image, identity in zip(found.images, identities, strict=True):
-            if roles.setdefault(identity, role) != role:
-                raise InputError(
-                    f"{image.name}: is a {roles[identity]} image and a {role} image. An image has one role; "
-                    "take it out of one of the files."
-                )
-        kept.append((role, sources[number][1]))
-    return kept
+    return str(settings.root if settings.protocol else path_of((settings.labeled or settings.source)[0]))

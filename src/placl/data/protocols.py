@@ -14,13 +14,15 @@ from typing import Literal
 
 import numpy as np
 
+from placl.config import ACROSS
 from placl.data.formats import animalpose, coco, cub, leeds, mpii
 from placl.data.formats.format import Options
 from placl.data.instances import Instances, Roles
+from placl.data.roles import ValFrom, across_classes, as_role, validating_role
 from placl.errors import InputError
 
 SEED = 0  # of what the paper leaves to chance
-ANIMALS = ("cat", "cow", "dog", "horse", "sheep")
+ANIMALS = ("cat", "dog", "sheep", "cow", "horse")  # in the order of Table 2
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,21 @@ class Protocol:
     read: Callable[[Path], tuple[Roles, list[str]]]
 
 
-def read_protocol(name: str, root: Path | None) -> tuple[Roles, list[str]]:
-    """Instances by role ("labelled", "unlabelled", "val", "test") and notes, among them what differs from the paper."""
+def read_protocol(name: str, root: Path | None, val_from: ValFrom = "target") -> tuple[Roles, list[str]]:
+    """Instances by role ("labelled", "unlabelled", "val", "test") and notes, among them what differs from the paper.
+
+    ``val_from`` says whose labels validate where one class is the target of the others.
+    """
     protocol = protocol_named(name)
     if root is None:
         raise InputError(f"data.protocol={name}: name the folder of {protocol.title} with data.root.")
     if not root.is_dir():
         raise InputError(f"{root}: is not a folder. Name the folder of {protocol.title} with data.root.")
     roles, notes = protocol.read(root)
+    if name.startswith(ACROSS):
+        validating, told = validating_role(roles, val_from)
+        roles = [(own, part) for role, part in roles if (own := as_role(role, validating))]
+        notes = notes + told
     return roles, notes + _differences(protocol, roles)
 
 
@@ -202,26 +211,13 @@ def _with_sigmas(instances: Instances) -> Instances:
 
 
 def _animalpose_to(target: str) -> Callable[[Path], tuple[Roles, list[str]]]:
-    """One class has no label: the other four train and validate; the target is unlabelled, and tests."""
+    """One class has no label: its training images are unlabelled, and its other images validate and test."""
 
     def read(root: Path) -> tuple[Roles, list[str]]:
         roles, notes = _animalpose(root)
-        moved: Roles = []
-        for role, part in roles:
-            of_target = np.array([name == target for name in part.classes])
-            wanted = of_target if role == "test" else ~of_target
-            if role == "labelled":
-                moved.append(("unlabelled", _pure(part, of_target)))
-            moved.append((role, _pure(part, wanted)))
-        return [(role, part) for role, part in moved if len(part)], notes
+        return across_classes(roles, target, ANIMALS, f"{ACROSS}{target}"), notes
 
     return read
-
-
-def _pure(instances: Instances, wanted: np.ndarray) -> Instances:
-    """The wanted instances of images that have no other kind: an image cannot have two roles."""
-    mixed = np.unique(instances.image_index[~wanted])
-    return instances.take(np.flatnonzero(wanted & ~np.isin(instances.image_index, mixed)))
 
 
 def _first_file(root: Path, names: tuple[str, ...]) -> Path:
@@ -245,6 +241,6 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol("atrw", "ATRW", "pck", 0.1, {"labelled": 3_610, "val": 516, "test": 1_033}, _atrw),
         Protocol("coco", "MS-COCO 2017", "oks", None, {"val": 500}, _coco),
         Protocol("animalpose", "AnimalPose", "oks", None, {"labelled": 2_798, "val": 810, "test": 1_000}, _animalpose),
-        *(Protocol(f"animalpose_to_{a}", f"AnimalPose to {a}", "oks", None, {}, _animalpose_to(a)) for a in ANIMALS),
+        *(Protocol(f"{ACROSS}{a}", f"AnimalPose to {a}", "oks", None, {}, _animalpose_to(a)) for a in ANIMALS),
     )
 }

@@ -13,7 +13,7 @@ from placl.config import Config
 from placl.data.crops import crop_maps, cut_out
 from placl.data.images import UnreadableImageError
 from placl.data.instances import Instances
-from placl.data.load import read_labelled
+from placl.data.sources import read_labelled
 from placl.errors import InputError, MachineError
 from placl.exporting.programs import Answer
 from placl.run.folder import read_config
@@ -103,7 +103,7 @@ def _instances(config: Config) -> Instances:
         from placl.data.protocols import read_protocol
 
         return read_protocol(config.data.protocol, config.data.root)[0][-1][1]
-    sources = config.data.test or config.data.val or config.data.labeled
+    sources = config.data.test or config.data.val or config.data.labeled or config.data.source
     if not sources:
         raise InputError("the data are not in files.")
     return read_labelled(sources[0], config.data).instances

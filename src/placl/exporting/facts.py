@@ -58,7 +58,12 @@ def sources(config: Config) -> dict[str, list[str]]:
     data = config.data
     if data.protocol is not None:
         return {"dataset": [protocol_named(data.protocol).title]}
-    given = {"labelled": data.labeled, "unlabelled": data.unlabeled, "validation": data.val, "test": data.test}
+    given = {
+        "labelled": data.labeled or data.source,
+        "unlabelled": data.unlabeled or data.target,
+        "validation": data.val,
+        "test": data.test,
+    }
     return {
         role: [(source if isinstance(source, Path) else source.path).name for source in some]
         for role, some in given.items()

@@ -24,6 +24,7 @@ class Score:
     mean_error: float  # mean distance over the length that PCK divides by
     instances: int
     keypoints: int  # labelled keypoints that were counted
+    pck: float | None = None  # over all keypoints (or PCKh), beside a metric that is another; runs of old have none
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -65,6 +66,7 @@ def score(predicted: PseudoLabels, truth: Pool, settings: Reward) -> Score:
         mean_error=float(distance[counted].mean()) if counted.any() else float("nan"),
         instances=len(truth),
         keypoints=int(counted.sum()),
+        pck=None if np.isnan(result.overall) else float(result.overall),
     )
 
 

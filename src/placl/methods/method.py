@@ -13,6 +13,7 @@ from placl.stages import Stage
 PLACES = {
     "placl": "placl.rounds",
     "supervised": "placl.methods.supervised",
+    "source_only": "placl.methods.supervised",  # its name across domains
     "pl": "placl.methods.pl",
     "cl": "placl.methods.cl",
     "elt": "placl.methods.elt",

@@ -14,14 +14,15 @@ import yaml
 from placl import config as configuration
 from placl.config import Config
 from placl.errors import InputError
-from placl.files import write_csv
+from placl.files import read_object, write_csv
 from placl.plain_yaml import load_yaml
 from placl.run.folder import read_config
 from placl.run.journal import Journal, key_of
 from placl.studies.study import RunSpec
 
 COLUMNS = (
-    "dataset", "method", "fraction", "seed", "test", "val", "trainings", "images", "seconds", "commit", "settings"
+    "dataset", "method", "fraction", "seed", "test", "test_pck", "val", "trainings", "images", "seconds", "commit",
+    "settings",
 )  # fmt: skip
 
 
@@ -70,6 +71,8 @@ def settings_key(config: Config) -> str:
     if config.method != "placl":
         settings["rounds"] = {"keep": config.rounds.keep}
     own = config.data.model_dump(mode="json", include={"label_fraction", "split_seed", "context", "margin"})
+    if config.data.val_from != "target":
+        own["val_from"] = config.data.val_from
     return key_of(settings=settings, data=own)[:12]
 
 
@@ -91,10 +94,11 @@ def _read_known(specs: Sequence[RunSpec], file: Path) -> dict[Path, list[dict[st
 
 
 def _typed(row: dict[str, str]) -> dict[str, Any]:
+    row.setdefault("test_pck", "")  # which older files have not
     values: dict[str, Any] = {name: row[name] for name in COLUMNS}
     for name, kind in {"fraction": float, "seed": int, "trainings": int, "images": int, "seconds": float}.items():
         values[name] = kind(row[name])
-    return values | {name: float(row[name]) if row[name] else None for name in ("test", "val")}
+    return values | {name: float(row[name]) if row[name] else None for name in ("test", "test_pck", "val")}
 
 
 def _read(spec: RunSpec, every_round: bool) -> list[dict[str, Any]]:
@@ -105,8 +109,8 @@ def _read(spec: RunSpec, every_round: bool) -> list[dict[str, Any]]:
         stages = {row["stage"]: row for row in csv.DictReader(file)}
     units = Journal(spec.out / "journal.jsonl").units.values()
     rounds = [name for name in stages if name.startswith("round_")] if every_round else []
-    rows = [_row(spec, f"{spec.method}-r{name[6:]}", stages[name], list(units)) for name in rounds]
-    return [*rows, _row(spec, spec.method, stages[kept], list(units))]
+    rows = [_row(spec, f"{spec.method}-r{name[6:]}", name, stages, list(units)) for name in rounds]
+    return [*rows, _row(spec, spec.method, kept, stages, list(units))]
 
 
 def _kept(spec: RunSpec) -> str | None:
@@ -120,8 +124,12 @@ def _kept(spec: RunSpec) -> str | None:
         return None
 
 
-def _row(spec: RunSpec, method: str, stage: dict[str, Any], units: list[dict[str, Any]]) -> dict[str, Any]:
+def _row(
+    spec: RunSpec, method: str, name: str, stages: dict[str, dict[str, Any]], units: list[dict[str, Any]]
+) -> dict[str, Any]:
     """Trainings, images and seconds are those of the whole run, candidates and remembered trainings included."""
+    stage = stages[name]
+    scores = read_object(spec.out / name / "metrics.json").get("test") or {}
     spent = [unit["outcome"] if unit["kind"] == "candidate" else unit for unit in units
              if unit["kind"] == "candidate" or (unit["kind"] == "training" and "candidate" not in unit)]  # fmt: skip
     environment = json.loads((spec.out / "environment.json").read_text("utf-8"))
@@ -131,6 +139,7 @@ def _row(spec: RunSpec, method: str, stage: dict[str, Any], units: list[dict[str
         "fraction": spec.fraction,
         "seed": spec.seed,
         "test": float(stage["test"]) if stage["test"] else None,
+        "test_pck": round(scores["pck"], 4) if scores.get("pck") is not None else None,
         "val": float(stage["val"]) if stage["val"] else None,
         "trainings": len(spent),
         "images": sum(int(unit["images"]) for unit in spent),

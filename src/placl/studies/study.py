@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
@@ -18,7 +18,7 @@ from placl.data.protocols import PROTOCOLS
 from placl.errors import InputError
 from placl.plain_yaml import load_yaml
 
-GRIDS = ("table1", "table3", "table4", "table5", "table6", "fig3a", "fig3b")
+GRIDS = ("table1", "table2", "table3", "table4", "table5", "table6", "fig3a", "fig3b")
 SCALES = ("cpu", "paper")
 LEARNS_FROM_LABELS_ALONE = "supervised"
 DATASET_FILE = "placl.yaml"
@@ -32,6 +32,7 @@ class Row(BaseModel):
     name: str
     title: str
     settings: dict[str, Any]
+    seeds: tuple[int, ...] | None = None  # some of the study's; None: all
 
     @property
     def is_supervised(self) -> bool:
@@ -52,6 +53,7 @@ class Study(BaseModel):
     variants: dict[str, dict[str, Any]] = {}  # name -> settings: every row once for each
     settings: dict[str, Any] = {}  # of all runs
     every_round: bool = False  # a row for each round of a run
+    across_domains: bool = False  # what is unlabelled is of another domain: all rows have all labels of the source
 
     def narrowed(self, **choice: Sequence[Any] | None) -> Study:
         """With some of its datasets, fractions, seeds or rows (by name); any fraction and seed will do."""
@@ -63,6 +65,7 @@ class Study(BaseModel):
                 update[key] = tuple(wanted)
                 continue
             known = {getattr(item, "name", item): item for item in getattr(self, key)}
+            wanted = [one for name in wanted for one in _targets_of(name, known)]
             unknown = [name for name in wanted if name not in known]
             if unknown:
                 raise InputError(f'study {self.name} has no "{unknown[0]}" among its {key}: {", ".join(known)}.')
@@ -119,10 +122,22 @@ def known_rows() -> dict[str, Row]:
     return {name: _described(name, dict(content)) for name, content in yaml.safe_load(text).items()}
 
 
+def dataset_of(name: str) -> str:
+    """``animalpose`` of ``animalpose_to_cat``: the dataset that a target is a class of."""
+    return name.partition("_to_")[0]
+
+
+def _targets_of(name: str, known: Collection[str]) -> list[str]:
+    """All targets of a dataset that is named without one."""
+    return [one for one in known if name not in known and dataset_of(one) == name] or [name]
+
+
 def _row(where: str, given: Any) -> Row:
     known = known_rows()
     if isinstance(given, dict) and isinstance(given.get("name"), str):
-        return _described(given["name"], {key: value for key, value in given.items() if key != "name"})
+        own = {key: value for key, value in given.items() if key != "name"}
+        base = known.get(given["name"]) if "method" not in own else None  # a known row, with something changed
+        return _described(given["name"], {"title": base.title, **base.settings, **own} if base else own)
     if given not in known:
         near = get_close_matches(str(given), known, n=1)
         hint = f' Did you mean "{near[0]}"?' if near else ""
@@ -133,7 +148,7 @@ def _row(where: str, given: Any) -> Row:
 
 
 def _described(name: str, content: dict[str, Any]) -> Row:
-    return Row(name=name, title=str(content.pop("title", name)), settings=content)
+    return Row(name=name, title=str(content.pop("title", name)), seeds=content.pop("seeds", None), settings=content)
 
 
 def scale_settings(scale: str, dataset: str = "") -> dict[str, Any]:
@@ -146,7 +161,7 @@ def scale_settings(scale: str, dataset: str = "") -> dict[str, Any]:
     text = resources.files("placl.studies").joinpath(f"scales/{scale}.yaml").read_text("utf-8")
     settings: dict[str, Any] = yaml.safe_load(text)
     own = settings.pop("datasets", {})
-    return {**settings, **own.get(dataset, {})}
+    return {**settings, **own.get(dataset, own.get(dataset_of(dataset), {}))}
 
 
 def expand(
@@ -158,7 +173,8 @@ def expand(
     overrides: Mapping[str, Any] | None = None,
 ) -> list[RunSpec]:
     """The runs, early rows first, each with all its datasets, fractions and seeds before the next begins."""
-    missing = [name for name in study.datasets if name not in data]
+    places = {name: data.get(name) or data.get(dataset_of(name)) for name in study.datasets}
+    missing = [name for name, place in places.items() if place is None]
     if missing:
         raise InputError(f"study {study.name}: where is {missing[0]}? Name its folder or {DATASET_FILE}: "
                          f"--data {missing[0]}=PATH, or leave it out with --datasets.")  # fmt: skip
@@ -166,12 +182,12 @@ def expand(
     for row, variant in _rows(study):
         for dataset in study.datasets:
             for fraction in study.fractions:
-                if fraction == 1 and not row.is_supervised:
+                if fraction == 1 and not (row.is_supervised or study.across_domains):
                     continue  # there is nothing unlabelled
-                for seed in study.seeds:
+                for seed in (one for one in study.seeds if row.seeds is None or one in row.seeds):
                     settings = {
                         **scale_settings(scale, dataset),
-                        **_data_settings(dataset, data[dataset]),
+                        **_data_settings(dataset, places[dataset]),
                         **study.settings,
                         **row.settings,
                         **study.variants.get(variant, {}),

@@ -11,9 +11,10 @@ from importlib import resources
 from typing import Any
 
 from placl.report.page import asset
-from placl.studies.study import GRIDS, Study
+from placl.studies.study import GRIDS, Study, dataset_of
 
 FULL = 1.0  # all labels
+ALL_LABELS = " (all labels)"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Cell:
     trainings: float
     images: float
     seconds: float
+    pck: float | None = None  # beside a metric that is another
 
     @property
     def text(self) -> str:
@@ -49,7 +51,10 @@ def cells(rows: Iterable[dict[str, Any]]) -> dict[Place, Cell]:
 def _cell(rows: Sequence[dict[str, Any]]) -> Cell:
     tests = [float(row["test"]) for row in rows]
     spent = (statistics.mean(float(row[key]) for row in rows) for key in ("trainings", "images", "seconds"))
-    return Cell(statistics.mean(tests), statistics.stdev(tests) if len(tests) > 1 else None, len(tests), *spent)
+    deviation = statistics.stdev(tests) if len(tests) > 1 else None
+    found = [float(row["test_pck"]) for row in rows if row.get("test_pck") not in (None, "")]
+    pck = statistics.mean(found) if len(found) == len(rows) else None
+    return Cell(statistics.mean(tests), deviation, len(tests), *spent, pck)
 
 
 def gap_recovered(found: dict[Place, Cell], place: Place) -> float | None:
@@ -64,7 +69,8 @@ def gap_recovered(found: dict[Place, Cell], place: Place) -> float | None:
 def paper_numbers(name: str) -> dict[Place, str]:
     """What the paper has for a study: "70.76 ± 1.47" by place."""
     folder = resources.files("placl.studies").joinpath("paper")
-    names = [name] if name in GRIDS else ["table1", "table3", "fig3b"]  # a study of one's own: all that is comparable
+    comparable = ["table1", "table2", "table3", "fig3b"]  # with a study of one's own
+    names = [name] if name in GRIDS else comparable
     numbers: dict[Place, str] = {}
     for one in names:
         file = folder.joinpath(f"{one}.csv")
@@ -84,6 +90,7 @@ class Table:
     title: str
     head: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
+    shown: int = 5  # columns that a terminal has room for
 
 
 HEAD = ("method", "test", "paper", "gap recovered", "seeds", "trainings", "images", "minutes")
@@ -92,6 +99,8 @@ HEAD = ("method", "test", "paper", "gap recovered", "seeds", "trainings", "image
 def make_tables(study: Study, rows: Sequence[dict[str, Any]]) -> list[Table]:
     found, paper = cells(rows), paper_numbers(study.name)
     titles = {row.name: row.title for row in study.rows}
+    if study.across_domains:
+        return domain_tables(study.datasets, found, paper, titles)
     tables = []
     for dataset in study.datasets:
         for fraction in [one for one in study.fractions if one != FULL] or [FULL]:
@@ -107,7 +116,7 @@ def make_tables(study: Study, rows: Sequence[dict[str, Any]]) -> list[Table]:
 
 def _line(found: dict[Place, Cell], paper: dict[Place, str], place: Place, titles: dict[str, str]) -> tuple[str, ...]:
     cell, gap = found[place], gap_recovered(found, place)
-    title = titles.get(place[1], place[1]) + (" (all labels)" if place[2] == FULL else "")
+    title = titles.get(place[1], place[1]) + (ALL_LABELS if place[2] == FULL else "")
     return (
         title,
         cell.text,
@@ -120,7 +129,44 @@ def _line(found: dict[Place, Cell], paper: dict[Place, str], place: Place, title
     )
 
 
+ACROSS = ("method", "test", "paper", "PCK", "seeds", "trainings", "images", "minutes")
+
+
+def domain_tables(
+    targets: Sequence[str], found: dict[Place, Cell], paper: dict[Place, str], titles: dict[str, str]
+) -> list[Table]:
+    """All targets and their mean at a glance, as the paper has them, and then a table of each."""
+    methods = [name for name in titles if any(method == name for _, method, _ in found)]
+    there = [target for target in targets if any(dataset == target for dataset, _, _ in found)]
+    lines, tables = [], []
+    for method in methods:
+        row = [found.get((target, method, FULL)) for target in there]
+        means = [cell.mean for cell in row if cell is not None]
+        mean = f"{statistics.mean(means):.1f}" if len(means) == len(there) else "-"
+        lines.append((titles[method], *("-" if cell is None else cell.text for cell in row), mean))
+    if lines:
+        head = ("method", *(target.removeprefix(f"{dataset_of(target)}_to_") for target in there), "mean")
+        tables.append(Table("all targets", head, tuple(lines), shown=len(head)))
+    for target in there:
+        places = [(target, method, FULL) for method in methods if (target, method, FULL) in found]
+        each = []
+        for place in places:
+            title, test, number, _, *cost = _line(found, paper, place, titles)
+            pck = found[place].pck
+            each.append((title.removesuffix(ALL_LABELS), test, number, "-" if pck is None else f"{pck:.1f}", *cost))
+        tables.append(Table(target, ACROSS, tuple(each)))
+    return tables
+
+
 def notes(study: Study, scale: str, budget: str) -> str:
+    if study.across_domains:
+        return (
+            f"Scale {scale}. Every row ends with a training of the same budget ({budget}) and has the same labels of "
+            "the source and the same images of the target, whose labels none sees; it is scored once, on the target's "
+            "test images. Mean ± standard deviation over seeds. Trainings, images and minutes are of a whole run with "
+            "its search. The paper's numbers are of AlphaPose's network with ResNet-101, trained on people as well: "
+            "they stand beside ours for their order, not their size."
+        )
     return (
         f"Scale {scale}. Every row ends with a training of the same budget ({budget}), has the same labels, "
         "augmentation and validation set, and is scored on the test set once. Mean ± standard deviation over seeds, "
