@@ -95,6 +95,10 @@ def refused(overrides: dict[str, Any]) -> str:
             {"search.searcher": "ppo"},
             'search.searcher=ppo: "ppo" is not a value of search.searcher. Did you mean "ppo2"?',
         ),
+        (
+            {"train.epoch": 3},
+            'train.epoch=3: "3" is not a value of train.epoch. Did you mean train.epochs=3? Known: data, steps.',
+        ),
         ({"rounds.keep": "xyz"}, 'rounds.keep=xyz: "xyz" is not a value of rounds.keep. Known: last, best.'),
         ({"preset": "papier"}, 'preset=papier: preset "papier" is unknown. Did you mean "paper"?'),
         ({"preset": "zz"}, 'preset=zz: preset "zz" is unknown. Known: cpu, fast, paper.'),

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import safetensors.torch
@@ -42,6 +43,19 @@ def test_calling_a_model_predicts_arrays(run: Path) -> None:
     assert np.abs(found.keypoints[0] - places[0]).max() < 3.2
     assert np.abs(found.keypoints[1] - places[0, ::-1]).max() < 3.2
     assert found.image_ids == (1, 2)
+
+
+def test_one_image_needs_no_list(run: Path, tmp_path: Path) -> None:
+    model, picture = Model.from_dir(run), dot_picture(np.array([[[40, 20], [60, 40], [100, 30]]]))
+    assert cv2.imwrite(str(tmp_path / "a.png"), picture)
+    (one,) = model(picture).keypoints
+    for given in (str(tmp_path / "a.png"), tmp_path / "a.png"):
+        assert len(model(given)) == 1
+    assert (one == model([picture]).keypoints[0]).all()
+
+
+def test_a_model_is_shown_in_a_line(run: Path) -> None:
+    assert repr(Model.from_dir(run)).startswith(f"Model('{run / 'best'}': ")
 
 
 def test_no_such_run(tmp_path: Path) -> None:

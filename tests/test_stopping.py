@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -38,6 +40,15 @@ def test_a_second_signal_does_not_wait() -> None:
         send(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
+
+
+def test_processes_that_do_not_hear_ctrl_c() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    told = "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
+    with stopping.unheard():
+        child = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert child.stdout == "True\n"
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_afterwards_signals_are_what_they_were() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import yaml
 
-from placl.checks import check, check_heads
+from placl.checks import check, check_heads, doubts
 from placl.config import Config
 from placl.data.correcting import check_corrections, correct, corrected_split
 from placl.data.load import Dataset, load_dataset
@@ -32,6 +32,7 @@ from placl.learn.network import fresh_network
 from placl.learn.score import Score, score
 from placl.methods.method import method_of
 from placl.models.weights import save_weights
+from placl.models.zoo import check_known
 from placl.report.collecting import GALLERY
 from placl.report.observing import keep_gallery, keep_opinion
 from placl.run.folder import RunFolder, read_split, refuse_foreign
@@ -114,6 +115,8 @@ def train_with(
     """As :func:`train`, on an executor that is there already, and in any process."""
     config = config.anchored()
     refuse_foreign(out, config)  # before any time goes into the data
+    for own in (config, config.taught(), config.proxied()):
+        check_known(own.model.name, own.model.backbone)
     with locked(out), tracked(config.track, watch) as tracking:
         return _train_in(config, out, watch, dataset, executor, library, tracking)
 
@@ -135,7 +138,7 @@ def _train_in(
             workers=workers,
             on_progress=lambda done, total: watch.progress("images", done, total, "cropping"),
         )
-    for note in dataset.notes:
+    for note in (*dataset.notes, *doubts(dataset.pool, config)):
         watch.say(note)
     if dataset.skipped:
         watch.say(f"{len(dataset.skipped)} unreadable unlabelled images are skipped, the first: {dataset.skipped[0]}")
@@ -158,6 +161,7 @@ def _train_in(
         run.write_json("keypoints.json", dataset.shared.to_dict())
     run.write_json("skipped.json", {"count": len(dataset.skipped), "images": list(dataset.skipped)})
     watch.say(describe(split, pool))
+    _say_what_is_kept(run, watch)
     yardsticks = make_yardsticks(pool, split, problem, config) if config.reference else []
 
     method = method_of(config)
@@ -197,6 +201,15 @@ def _train_in(
     _keep_best(run, best, config, problem)
     run.write_report()
     return Result(out, rows, best.name, run.journal.seconds(), dataset.skipped)
+
+
+def _say_what_is_kept(run: RunFolder, watch: Watch) -> None:
+    """Of earlier sessions: nobody should take what is read for what was trained."""
+    kept = sum(unit["kind"] in ("training", "candidate") for unit in run.journal.units.values())
+    if (run.path / "best" / "model.yaml").exists():
+        watch.say(f"this run is finished: its {kept} trainings are kept, and none is run again.")
+    elif kept:
+        watch.say(f"carrying on: {kept} finished trainings are kept.")
 
 
 def draw_roles(dataset: Dataset, config: Config) -> Split:

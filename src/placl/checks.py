@@ -11,6 +11,23 @@ from placl.data.splits import Problem
 from placl.errors import InputError
 
 
+def doubts(pool: Pool, config: Config) -> list[str]:
+    """What works and may not be what somebody wants, a line each."""
+    lines = []
+    if not pool.skeleton.flip_pairs and (config.augment.flip or config.label.flip):
+        lines.append(
+            "no keypoints are known to be left and right of each other. If some are, mirrored images teach wrong "
+            "labels: set augment.flip=0 and label.flip=false, or name them left_... and right_... (--keypoints)."
+        )
+    if config.reward.metric == "pck" and len(pool):
+        forgiven = config.reward.alpha * float(np.median(pool.length * pool.to_image[:, 0]))
+        lines.append(
+            f"PCK@{config.reward.alpha:g}: a keypoint is right within {config.reward.alpha:g} of its box, here about "
+            f"{forgiven:.{0 if forgiven >= 10 else 1}f} pixels of the image. reward.alpha makes it stricter."
+        )
+    return lines
+
+
 def check(problem: Problem, config: Config) -> None:
     """Refuse what cannot work before anything is trained."""
     labelled, batch = len(problem.labelled), config.train.batch

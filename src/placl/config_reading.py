@@ -192,7 +192,8 @@ def _explain(problem: ErrorDetails, file: Path | None, overrides: dict[str, Any]
         return f'{where}: unknown key "{key}". {_nearest(parts[-1], valid, "Known here")}'
     if problem["type"] == "literal_error":
         valid = [str(v) for v in _literal(parts)] or [problem["ctx"]["expected"]]
-        return f'{where}: "{value}" is not a value of {key}. {_nearest(str(value), valid, "Known")}'
+        meant = f" Did you mean {key}s={value}?" if f"{key}s" in _known_keys() and str(value).isdigit() else ""
+        return f'{where}: "{value}" is not a value of {key}.{meant} {_nearest(str(value), valid, "Known")}'
     reason = f"{problem['msg'][0].lower()}{problem['msg'][1:]}."
     if _given(key, overrides) == key:
         return f"{where}: {reason}"

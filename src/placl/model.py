@@ -37,6 +37,10 @@ class Model:
     sha256: str  # of the weights
     path: Path  # the folder it comes from
 
+    def __repr__(self) -> str:
+        network = f"{self.config.model.name}, {self.config.model.input_size} px"
+        return f"Model({str(self.path)!r}: {self.stage}, {network}, {len(self.skeleton)} keypoints)"
+
     @staticmethod
     def from_dir(path: Path | str, device: str = "auto") -> Model:
         """The model of a run (its ``best/``), or of a folder with model.yaml and model.safetensors."""
@@ -63,7 +67,7 @@ class Model:
         _load(net, folder / WEIGHTS, sha256)
         return Model(net, skeleton, config, stage, sha256, folder)
 
-    def __call__(self, images: Sequence[np.ndarray | Path | str]) -> Predictions:
+    def __call__(self, images: Sequence[np.ndarray | Path | str] | np.ndarray | Path | str) -> Predictions:
         """Predict whole images: (H, W, 3) uint8 RGB arrays or files, each with one object that fills it."""
         from placl.prediction import predict_list
 

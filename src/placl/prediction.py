@@ -92,9 +92,13 @@ def is_video(source: object) -> TypeGuard[Path | str]:
 
 
 def predict_list(
-    model: Model, images: Sequence[np.ndarray | Path | str], on_progress: OnProgress | None = None
+    model: Model,
+    images: Sequence[np.ndarray | Path | str] | np.ndarray | Path | str,
+    on_progress: OnProgress | None = None,
 ) -> Predictions:
-    """Whole images, from memory or from files."""
+    """Whole images, from memory or from files; one by itself will do."""
+    if isinstance(images, str | Path) or (isinstance(images, np.ndarray) and images.ndim == 3):
+        images = [images]
     if not len(images):
         raise InputError("no images to predict.")
     arrays = {Path(f"array {i}"): _checked(i, image) for i, image in enumerate(images) if isinstance(image, np.ndarray)}

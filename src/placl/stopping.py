@@ -77,6 +77,18 @@ def heeding() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Processes that are started in here do not hear Ctrl-C, which is this one's to handle."""
+    here = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if here else None
+    try:
+        yield
+    finally:
+        if here:
+            signal.signal(signal.SIGINT, before)
+
+
 def heed_in_worker() -> None:
     """A process that works for another hears SIGTERM from it. Ctrl-C reaches both, and is the other's to handle."""
     _state.quiet = True

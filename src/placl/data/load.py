@@ -58,11 +58,6 @@ def _load_dataset(
     instances, role_of, notes, shared = _read_all(settings)
     skeleton = instances.skeleton
     assert skeleton is not None
-    if not skeleton.flip_pairs:
-        notes.append(
-            "no keypoints are known to be left and right of each other. If some are, mirrored images teach wrong "
-            "labels: set augment.flip=0 and label.flip=false, or name them left_... and right_... (--keypoints)."
-        )
     corrections, told = read_corrections(settings.corrections, skeleton.keypoints)
     pool, skipped = build_pool(
         instances,

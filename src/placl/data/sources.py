@@ -28,7 +28,8 @@ def read_given(settings: Data) -> tuple[Roles, list[str], list[str]]:
         notes += found.notes
         sources.append(("unlabelled", found.instances))
         names.append(str(path_of(given)))
-    return sources, names, notes
+    named = tuple(f"videos/{path_of(given).name}: a video" for given in settings.unlabeled)
+    return sources, names, [note for note in notes if not note.startswith(named)]
 
 
 def _read_protocol(settings: Data) -> tuple[Roles, list[str]]:

@@ -84,7 +84,8 @@ class PoolExecutor:
         self._crew: list[_Worker] = []
         if FORKS:
             multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
-            ensure_running()  # it imports while this process reads data
+            with stopping.unheard():
+                ensure_running()  # it imports while this process reads data
 
     def _hire(self, number: int) -> _Worker:
         context = multiprocessing.get_context("forkserver") if FORKS else multiprocessing.get_context("spawn")

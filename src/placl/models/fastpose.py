@@ -40,7 +40,7 @@ class FastPose(KeypointNet):
 
 def squeezing(resnet: Any) -> nn.Module:
     """timm's ResNet with squeeze-excitation before the addition in the first block of each stage."""
-    from timm.layers import SEModule  # slow to import, and there once a backbone is
+    from timm.layers.squeeze_excite import SEModule  # slow to import, and there once a backbone is
 
     for stage in STAGES:
         block = getattr(resnet, stage)[0]

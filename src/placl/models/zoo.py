@@ -121,6 +121,11 @@ def create(
     return net
 
 
+def check_known(name: str, backbone: str | None) -> None:
+    """Refuse the name of no network, before time goes into anything else."""
+    _resolve(name, backbone)
+
+
 def _resolve(name: str, backbone: str | None) -> tuple[str, str | None]:
     """The registered name and the backbone that a possibly longer name stands for."""
     if name in _REGISTRY:

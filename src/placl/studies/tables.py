@@ -50,11 +50,13 @@ def cells(rows: Iterable[dict[str, Any]]) -> dict[Place, Cell]:
 
 def _cell(rows: Sequence[dict[str, Any]]) -> Cell:
     tests = [float(row["test"]) for row in rows]
-    spent = (statistics.mean(float(row[key]) for row in rows) for key in ("trainings", "images", "seconds"))
+    trainings, images, seconds = (
+        statistics.mean(float(row[key]) for row in rows) for key in ("trainings", "images", "seconds")
+    )
     deviation = statistics.stdev(tests) if len(tests) > 1 else None
     found = [float(row["test_pck"]) for row in rows if row.get("test_pck") not in (None, "")]
     pck = statistics.mean(found) if len(found) == len(rows) else None
-    return Cell(statistics.mean(tests), deviation, len(tests), *spent, pck)
+    return Cell(statistics.mean(tests), deviation, len(tests), trainings, images, seconds, pck)
 
 
 def gap_recovered(found: dict[Place, Cell], place: Place) -> float | None:
