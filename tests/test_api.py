@@ -220,8 +220,8 @@ def test_what_was_skipped_is_said_and_kept(tiny: MakeConfig, dataset: Dataset, t
     kept = json.loads((tmp_path / "run" / "skipped.json").read_text())
     assert kept == {"count": 1, "images": ["a.jpg: the file is empty"]}
     assert "1 unreadable unlabelled images are skipped, the first: a.jpg: the file is empty" in said
-    assert said[1] == "16 labelled, 24 unlabelled, 10 validation and 10 test instances, 14 keypoints"
-    assert said[2].startswith("round_0: PCK@0.1 val ")
+    assert said[2] == "16 labelled, 24 unlabelled, 10 validation and 10 test instances, 14 keypoints"
+    assert said[3].startswith("round_0: PCK@0.1 val ")
 
 
 # --- what is refused

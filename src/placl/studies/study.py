@@ -173,9 +173,8 @@ def expand(
     overrides: Mapping[str, Any] | None = None,
 ) -> list[RunSpec]:
     """The runs, early rows first, each with all its datasets, fractions and seeds before the next begins."""
-    known = {name: data.get(name) or data.get(dataset_of(name)) for name in study.datasets}
-    places = {name: place for name, place in known.items() if place is not None}
-    missing = [name for name in known if name not in places]
+    places = {name: place for name in study.datasets if (place := data.get(name) or data.get(dataset_of(name)))}
+    missing = [name for name in study.datasets if name not in places]
     if missing:
         raise InputError(f"study {study.name}: where is {missing[0]}? Name its folder or {DATASET_FILE}: "
                          f"--data {missing[0]}=PATH, or leave it out with --datasets.")  # fmt: skip

@@ -140,7 +140,8 @@ def domain_tables(
     """All targets and their mean at a glance, as the paper has them, and then a table of each."""
     methods = [name for name in titles if any(method == name for _, method, _ in found)]
     there = [target for target in targets if any(dataset == target for dataset, _, _ in found)]
-    lines, tables = [], []
+    lines: list[tuple[str, ...]] = []
+    tables: list[Table] = []
     for method in methods:
         row = [found.get((target, method, FULL)) for target in there]
         means = [cell.mean for cell in row if cell is not None]
