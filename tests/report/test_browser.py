@@ -13,7 +13,9 @@ import pytest
 
 from hostile import HOSTILE
 from placl.config import Select
+from placl.data.skeleton import Skeleton
 from placl.learn.select import Selection
+from placl.overlay import dot_colours
 from placl.report.collecting import collect
 from placl.report.page import page
 
@@ -128,6 +130,16 @@ def test_cards_hold_their_words_and_tables_keep_off(told: dict[str, Any], tmp_pa
     assert seen.evaluate("[...document.querySelectorAll('.figure')].every((box) => box.scrollWidth <= box.clientWidth)")
     for pair in (".wide + .charts", ".charts + .wide"):
         assert seen.evaluate(f"getComputedStyle(document.querySelector('{pair}')).marginTop") == "16px"
+
+
+def test_without_pairs_each_keypoint_has_its_own_colour(told: dict[str, Any], tmp_path: Path, visit: Open) -> None:
+    gallery = {**told["gallery"], "flip_pairs": []}
+    seen = opened(visit, tmp_path / "r.html", {**told, "gallery": gallery})
+    seen.fill("#threshold", "0")
+    script = "[...document.querySelector('.tile').querySelectorAll('circle')].map((dot) => getComputedStyle(dot).fill)"
+    expected = dot_colours(Skeleton(tuple(gallery["keypoints"])))
+    found = [tuple(int(part) for part in fill.strip("rgb()").split(",")) for fill in seen.evaluate(script)]
+    assert np.abs(np.array(found) - expected).max() <= 1
 
 
 def test_several_runs_side_by_side(told: dict[str, Any], tmp_path: Path, visit: Open) -> None:

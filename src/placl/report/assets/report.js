@@ -193,7 +193,7 @@ function picture(told, i, opinion, chosen) {
   const dot = view / 42, points = opinion.keypoints[i], side = sides(told);
   const parts = [svg("image", {href: told.pictures[i], width: size, height: size})];
   for (const [a, b] of told.edges) if (points[a] && points[b] && chosen[a] && chosen[b]) parts.push(svg("line", {class: "bone", "stroke-width": dot / 2.2, x1: points[a][0] + 0.5, y1: points[a][1] + 0.5, x2: points[b][0] + 0.5, y2: points[b][1] + 0.5}));
-  points.forEach(([x, y], k) => parts.push(svg("circle", {class: `${side[k]}${chosen[k] ? "" : " rejected"}`, cx: x + 0.5, cy: y + 0.5, r: dot, "stroke-width": dot / 2.4}, svg("title", {}, `${told.keypoints[k]}: ${opinion.confidence[i][k].toFixed(2)}`))));
+  points.forEach(([x, y], k) => parts.push(dyed(svg("circle", {class: `${side[k]}${chosen[k] ? "" : " rejected"}`, cx: x + 0.5, cy: y + 0.5, r: dot, "stroke-width": dot / 2.4}, svg("title", {}, `${told.keypoints[k]}: ${opinion.confidence[i][k].toFixed(2)}`)), told, k)));
   return svg("svg", {viewBox: `${edge} ${edge} ${view} ${view}`}, parts);
 }
 function zoom(run, i) {

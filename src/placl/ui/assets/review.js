@@ -27,7 +27,7 @@ function build() {
     button("undo", "Undo", "U", takeBack), button("occlude", "Occluded", "V", () => turn(1)),
     button("remove", "Not there", "X", () => turn(0))];
   const points = told.keypoints.map((name, k) => el("li", {}, el("button", {type: "button", onclick: () => choose(k)},
-    el("i", {class: side[k]}), el("b", {}, name), el("span", {class: "state"}), el("span", {class: "sure", title: "confidence of the network"}))));
+    dyed(el("i", {class: side[k]}), told, k), el("b", {}, name), el("span", {class: "state"}), el("span", {class: "sure", title: "confidence of the network"}))));
   const queue = items.map((one, n) => el("button", {type: "button", title: one.id, onclick: () => show(n)}, String(n + 1)));
   byId("page").replaceChildren(
     el("header", {}, el("h1", {}, told.run), el("span", {id: "count"}), el("progress", {id: "done", max: items.length}), el("span", {id: "saved", role: "status"})),
@@ -86,7 +86,7 @@ function drawPicture() {
   for (const k of order) {
     const ring = {cx: places[k][0], cy: places[k][1], r: (k === chosen ? 9 : 7) * px};
     const looks = `${side[k]}${visibility[k] === 1 ? " occluded" : ""}${k === chosen ? " chosen" : ""}`;
-    parts.push(shade("circle", ring), svg("circle", {...ring, "data-k": k, class: looks}));
+    parts.push(shade("circle", ring), dyed(svg("circle", {...ring, "data-k": k, class: looks}), told, k));
   }
   if (visibility[named]) {
     const [x, y] = places[named], end = x > zoom.x + 0.65 * zoom.side;
