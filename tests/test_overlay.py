@@ -9,7 +9,7 @@ import pytest
 from dots import DOTS, dot_picture
 from placl.data.skeleton import Skeleton
 from placl.outputs.predictions import Predictions
-from placl.overlay import LEFT, MIDDLE, PAPER, RIGHT, contact_sheet, draw, keypoint_colours, save_overlay
+from placl.overlay import LEFT, MIDDLE, PAPER, RIGHT, contact_sheet, dot_colours, draw, keypoint_colours, save_overlay
 
 BLACK = np.zeros((60, 80, 3), np.uint8)
 POINTS = np.array([[[10.0, 20.0], [40.0, 30.0], [70.0, 20.0]]])
@@ -49,6 +49,14 @@ def test_sides_are_told_by_name_else_by_order() -> None:
     assert keypoint_colours(DOTS) == [LEFT, MIDDLE, RIGHT]
     assert keypoint_colours(Skeleton(("r_paw", "l_paw"), flip_pairs=((0, 1),))) == [RIGHT, LEFT]
     assert keypoint_colours(Skeleton(("a", "b"), flip_pairs=((0, 1),))) == [LEFT, RIGHT]
+
+
+def test_without_pairs_each_dot_has_its_own_colour() -> None:
+    three = Skeleton(("a", "b", "c"))
+    assert dot_colours(three) == [(255, 51, 51), (51, 255, 51), (51, 51, 255)]
+    canvas = draw(BLACK, POINTS, SURE, three)
+    assert [tuple(canvas[y, x]) for x, y in POINTS[0].astype(int)] == dot_colours(three)
+    assert dot_colours(DOTS) == keypoint_colours(DOTS)
 
 
 def test_dots_are_where_the_keypoints_are() -> None:

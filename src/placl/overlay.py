@@ -1,10 +1,12 @@
 """Pictures of predictions: keypoints and skeleton on the image, or many images on one contact sheet.
 
-Left is orange, right is blue, the middle is white. Confident keypoints are filled, weak ones hollow.
+Left is orange, right is blue, the middle is white; without pairs each keypoint has its own colour.
+Confident keypoints are filled, weak ones hollow.
 """
 
 from __future__ import annotations
 
+import colorsys
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -48,6 +50,18 @@ def keypoint_colours(skeleton: Skeleton) -> list[Colour]:
     return colours
 
 
+def dot_colours(skeleton: Skeleton) -> list[Colour]:
+    """By side; without pairs there are no sides to tell, and the circle of hues is shared out."""
+    if skeleton.flip_pairs:
+        return keypoint_colours(skeleton)
+    return [hue(k / len(skeleton)) for k in range(len(skeleton))]
+
+
+def hue(turn: float) -> Colour:
+    red, green, blue = (round(255 * part) for part in colorsys.hls_to_rgb(turn % 1, 0.60, 1.0))
+    return red, green, blue
+
+
 def draw(
     image: np.ndarray,  # (H, W, 3) uint8 RGB
     keypoints: np.ndarray,  # (N, K, 2) image pixels
@@ -62,7 +76,7 @@ def draw(
 ) -> np.ndarray:
     """The image, enlarged by ``zoom``, with its instances on it. Keypoints below the threshold are left out.
 
-    Edges have the colours of the sides, and so have dots unless ``colours`` gives each keypoint its own. Lines and
+    Edges have the colours of the sides, dots those of :func:`dot_colours` unless ``colours`` gives others. Lines and
     dots are ``weight`` times as strong as usual.
     """
     height, width = (max(1, round(side * zoom)) for side in image.shape[:2])
@@ -70,7 +84,7 @@ def draw(
     canvas = np.ascontiguousarray(cv2.resize(image, (width, height), interpolation=method))
     unit = weight * max(1.0, max(width, height) / 240)  # lines and dots grow with the picture
     sides = keypoint_colours(skeleton)
-    colours = sides if colours is None else colours
+    colours = dot_colours(skeleton) if colours is None else colours
     for number in range(len(keypoints)):
         if boxes is not None and not _fills(boxes[number], image):
             x, y, w, h = boxes[number] * zoom
@@ -201,7 +215,8 @@ def save_overlay(found: Predictions, skeleton: Skeleton, path: Path, threshold: 
         tiles = [picture(found, rows, skeleton, TILE, threshold) for rows in shown]
         captions = [f"{found.names[rows[0]]}  {100 * found.scores[rows].mean():.0f} %" for rows in shown]
         footer = f"{len(shown)} of {len(groups)} images" if len(shown) < len(groups) else ""
-        content = contact_sheet(tiles, captions, footer)
+        names = tuple(zip(dot_colours(skeleton), skeleton.keypoints, strict=True))
+        content = contact_sheet(tiles, captions, footer, legend=SIDES if skeleton.flip_pairs else names)
     write_picture(path, content)
     return [path]
 

@@ -64,6 +64,7 @@ class Stub:
 def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
     stub = Stub()
     monkeypatch.setattr("placl.api.train", stub)
+    monkeypatch.setattr("placl.report.collecting.collect", lambda run: {"health": ["round_1: rewards hardly vary."]})
     return stub
 
 
@@ -100,6 +101,17 @@ def test_the_table_and_the_next_command(placl: Callable, stub: Stub) -> None:
     assert ["stage", "val", "test", "labels", "selected", "training,", "s"] in lines
     assert ["round_1", "*", "-", "-", "5", "25", "%", "1.5"] in lines
     assert ended.out.endswith("Next: placl predict runs/train IMAGE\n")
+
+
+def test_warnings_and_the_report_are_named(placl: Callable, stub: Stub) -> None:
+    lines = placl("train", "--quiet", "--out", "my runs/it's").out.splitlines()
+    assert lines[-3:] == [
+        "warning: round_1: rewards hardly vary.",
+        "the report is my runs/it's/report.html",
+        """* the model is in my runs/it's/best. Next: placl predict 'my runs/it'"'"'s' IMAGE""",
+    ]
+    content = json.loads(placl("train", "--json").out)
+    assert (content["report"], content["health"]) == ("runs/train/report.html", ["round_1: rewards hardly vary."])
 
 
 def test_json_is_one_document_without_nan(placl: Callable, stub: Stub) -> None:

@@ -13,7 +13,9 @@ import pytest
 
 from hostile import HOSTILE
 from placl.config import Select
+from placl.data.skeleton import Skeleton
 from placl.learn.select import Selection
+from placl.overlay import dot_colours
 from placl.report.collecting import collect
 from placl.report.page import page
 
@@ -89,6 +91,55 @@ def test_it_fits_a_phone_and_the_night(finished: Path, visit: Open, width: int, 
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(int(part) for part in ground.strip("rgb()").split(",")) > 384) == (scheme == "light")
+
+
+def opened(visit: Open, file: Path, *runs: dict[str, Any], **options: Any) -> Any:
+    file.write_text(page(runs), encoding="utf-8")
+    seen = visit(file.as_uri(), **options)
+    assert seen.problems == []
+    return seen.page
+
+
+def test_the_headline_credits_who_earned_it(told: dict[str, Any], tmp_path: Path, visit: Open) -> None:
+    settings = {**told["settings"], "rounds": {"keep": "best"}}
+    first = {**told, "best": "round_0", "settings": settings}
+    half = {**told, "best": None, "finished": False, "stages": told["stages"][:1], "settings": settings}
+    seen = opened(visit, tmp_path / "r.html", told, first, half)
+    words, marked = [], []
+    for tab in range(3):
+        seen.locator(".tabs button").nth(tab).click()
+        words.append(seen.text_content(".figure.best span"))
+        marked.append(seen.locator("tr.best td:first-child").all_text_contents())
+    assert words == [
+        "PLACL, 16 labels and 24 images without (round 2, the last)",
+        "16 labels alone (round 0, the best)",
+        "16 labels alone (round 0, so far)",
+    ]
+    assert marked == [["round 2 *"], ["round 0 *"], []]
+
+
+def test_rounds_are_counted_without_the_final_network(told: dict[str, Any], tmp_path: Path, visit: Open) -> None:
+    first, second, last, full = told["stages"]
+    other = {**told, "stages": [first, second, {**last, "name": "final"}, full], "best": "final"}
+    seen = opened(visit, tmp_path / "r.html", told, other)
+    assert seen.locator("section:first-of-type tbody td:last-child").all_text_contents() == ["2", "1"]
+
+
+def test_cards_hold_their_words_and_tables_keep_off(told: dict[str, Any], tmp_path: Path, visit: Open) -> None:
+    seen = opened(visit, tmp_path / "r.html", told, told, viewport={"width": 390, "height": 800})
+    assert seen.evaluate("[...document.querySelectorAll('.figure')].every((box) => box.scrollWidth <= box.clientWidth)")
+    for pair in (".wide + .charts", ".charts + .wide"):
+        assert seen.evaluate(f"getComputedStyle(document.querySelector('{pair}')).marginTop") == "16px"
+
+
+def test_without_pairs_each_keypoint_has_its_own_colour(told: dict[str, Any], tmp_path: Path, visit: Open) -> None:
+    gallery = {**told["gallery"], "flip_pairs": []}
+    seen = opened(visit, tmp_path / "r.html", {**told, "gallery": gallery})
+    seen.fill("#threshold", "0")
+    script = "[...document.querySelector('.tile').querySelectorAll('circle')].map((dot) => getComputedStyle(dot).fill)"
+    expected = dot_colours(Skeleton(tuple(gallery["keypoints"])))
+    found = [tuple(int(part) for part in fill.strip("rgb()").split(",")) for fill in seen.evaluate(script)]
+    assert np.abs(np.array(found) - expected).max() <= 1
 
 
 def test_several_runs_side_by_side(told: dict[str, Any], tmp_path: Path, visit: Open) -> None:

@@ -32,7 +32,7 @@ def test_a_healthy_run() -> None:
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
-        ({"shares": [0.0, 0.005, 0.3]}, "round_1: hardly a pseudo-label was selected (10.2 %)"),
+        ({"shares": [0.0, 0.005, 0.3]}, "round_1: hardly a pseudo-label was selected (median over epoch groups 0.5 %)"),
         ({"shares": [1.0, 1.0, 0.995]}, "round_1: all pseudo-labels were selected throughout"),
         ({"confidence": {"quantiles": [0.03] * 201}}, "all pseudo-labels are about equally sure (0.03 to 0.03)"),
         ({"confidence": {"spread": 0.004}}, "round_1: keypoints are predicted at nearly the same place"),
@@ -44,6 +44,19 @@ def test_what_is_wrong_and_what_to_try(told: dict[str, Any], expected: str) -> N
     assert expected in line
     assert line.endswith(".")
     assert any(word in line for word in ("Lower", "Raise", "Train", "Use", "set "))
+
+
+def test_no_two_pieces_of_advice_are_opposite() -> None:
+    few, everything = {"shares": [0.005, 0.0, 0.0, 0.815]}, {"shares": [1.0, 1.0]}
+    first, second = complaints(stage("round_0", val=60.0), stage("round_1", val=50.0, **few))
+    assert "(median over epoch groups 0.2 %)" in first
+    assert first.endswith("Lower search.initial, or set select.scale=quantile.")
+    assert second.endswith("pseudo-labels do harm. Label more.")
+    both = complaints(stage("round_1", **few), stage("round_2", **everything))
+    assert [line.split(". ")[-1] for line in both] == ["Set select.scale=quantile."] * 2
+    first, second = complaints(stage("round_0", val=60.0), stage("round_1", val=50.0, **everything))
+    assert first.endswith("Raise search.initial, or set select.scale=quantile.")
+    assert second.endswith("Raise the thresholds (search.initial) or label more.")
 
 
 def test_pseudo_labels_that_do_harm() -> None:

@@ -126,6 +126,40 @@ def test_a_dragged_keypoint_is_saved_and_read_back(address: str, reviewed: Path,
     assert "not decided" in page.text_content("#which")
 
 
+def test_a_keypoint_stays_in_the_picture(address: str, reviewed: Path, visit: Open) -> None:
+    page = visit(address, viewport={"width": 1280, "height": 900}).page
+    spread(page)
+    drag(page, 3, -900, -900)
+    saved(page)
+    x, y = latest(reviewed)[shown(page)].keypoints[3]
+    assert 0 <= x <= 63
+    assert 0 <= y <= 63
+    assert [x, y] == pytest.approx(page.evaluate("item().keypoints[3]"), abs=0.01)
+    frame = page.locator("#picture").bounding_box()
+    left, top = centre(page, 3)
+    assert left >= frame["x"] - 1
+    assert top >= frame["y"] - 1
+
+
+def test_the_name_is_that_of_the_keypoint_that_keys_act_on(address: str, visit: Open) -> None:
+    page = visit(address).page
+    spread(page)
+    names = page.evaluate("told.keypoints")
+    page.mouse.click(*centre(page, 5))
+    page.mouse.move(*(v + 1 for v in centre(page, 5)))
+    assert page.text_content("#picture text") == names[5]
+    page.keyboard.press("ArrowDown")
+    assert page.text_content("#picture text") == names[6]
+    page.keyboard.press("x")
+    assert page.locator("#picture text").count() == 0
+
+
+def test_dots_of_the_list_show_on_white(address: str, visit: Open) -> None:
+    page = visit(address, color_scheme="light").page
+    rim = page.evaluate("getComputedStyle(document.querySelector('#points i.middle')).borderTopColor")
+    assert sum(int(part) for part in rim.strip("rgb()").split(",")) < 384
+
+
 def test_a_click_moves_nothing(address: str, reviewed: Path, visit: Open) -> None:
     page = visit(address).page
     spread(page)

@@ -102,6 +102,12 @@ def test_two_servers_of_one_run_share_a_file(make_site: Callable[[], Site], serv
     assert fetch(first + "verdicts.json")[0]["reviewer"] == "second"
 
 
+def test_what_lies_outside_of_the_image_is_brought_to_its_edge(address: str, reviewed: Path, ids: list[str]) -> None:
+    kept = fetch(address + "save", correction(ids[0], keypoints=[[-42.1, -12.5], [70, 12]] + [[5, 6]] * 12))
+    assert kept["keypoints"][:3] == [[0, 0], [63, 12], [5, 6]]
+    assert Corrections(reviewed / FILE).latest[ids[0]].keypoints[:2] == ((0, 0), (63, 12))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

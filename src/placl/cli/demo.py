@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,8 +74,8 @@ def show(result: Result) -> None:
         print(f"done in {result.seconds:.0f} s")
     else:
         print(f"{share(result.gap_recovered)} of the gap recovered in {result.seconds:.0f} s")
-    samples = result.run / "animals" / "annotations.json"
-    print(f"the model is in {result.run / 'best'}. Next: placl predict {result.run} {samples}")
+    following = shlex.join(["placl", "predict", str(result.run), str(result.run / "animals" / "annotations.json")])
+    print(f"the model is in {result.run / 'best'}. Next: {following}")
 
 
 def _labels(row: dict[str, Any], full: dict[str, Any] | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -105,6 +106,7 @@ def flags(
 
 
 def summary(result: Result) -> dict[str, Any]:
+    from placl.report.collecting import collect
     from placl.run.folder import read_split
 
     split = read_split(result.run)
@@ -115,6 +117,8 @@ def summary(result: Result) -> dict[str, Any]:
         "stages": result.rows,
         "gap_recovered": result.gap_recovered,
         "seconds": round(result.seconds, 1),
+        "report": result.run / "report.html",
+        "health": collect(result.run)["health"],
         "labels": {
             "labelled": len(split.labelled) if split else 0,
             "unlabelled": len(split.half_1) + len(split.half_2) if split else 0,
@@ -125,6 +129,8 @@ def summary(result: Result) -> dict[str, Any]:
 
 
 def show(result: Result) -> None:
+    from placl.report.collecting import collect
+
     rows = [
         (
             f"{row['stage']} *" if row["stage"] == result.best else str(row["stage"]),
@@ -139,4 +145,7 @@ def show(result: Result) -> None:
     print_table(("stage", "val", "test", "labels", "selected", "training, s"), rows, result.row(result.best)["metric"])
     if result.gap_recovered is not None:
         print(f"{share(result.gap_recovered)} of the gap between few and all labels recovered")
-    print(f"* the model is in {result.run / 'best'}. Next: placl predict {result.run} IMAGE")
+    for complaint in collect(result.run)["health"]:
+        print(f"warning: {complaint}")
+    print(f"the report is {result.run / 'report.html'}")
+    print(f"* the model is in {result.run / 'best'}. Next: placl predict {shlex.quote(str(result.run))} IMAGE")

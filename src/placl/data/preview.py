@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import colorsys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from placl.data.pool import OCCLUDED, VISIBLE
 from placl.data.preview_page import Card, page
 from placl.data.skeleton import Skeleton
 from placl.files import write_atomic
-from placl.overlay import LEFT, MIDDLE, SUFFIXES, Colour, draw, font, keypoint_colours, write_picture
+from placl.overlay import LEFT, MIDDLE, SUFFIXES, Colour, dot_colours, draw, font, hue, keypoint_colours, write_picture
 from placl.overlay import contact_sheet as sheet
 
 TILE = 160  # side of an instance on the sheet, pixels
@@ -69,22 +68,17 @@ def palette(skeleton: Skeleton) -> list[Colour]:
     Without pairs there are no sides to tell: the whole circle is used.
     """
     if not skeleton.flip_pairs:
-        return [_hue(i / max(1, len(skeleton))) for i in range(len(skeleton))]
+        return dot_colours(skeleton)
     colours: list[Colour] = [MIDDLE] * len(skeleton)
     sides = keypoint_colours(skeleton)
     for number, pair in enumerate(skeleton.flip_pairs):
         for k in pair:
             low, high = WARM if sides[k] == LEFT else COLD
-            colours[k] = _hue(high + (low - high) * (number + 0.5) / len(skeleton.flip_pairs))
+            colours[k] = hue(high + (low - high) * (number + 0.5) / len(skeleton.flip_pairs))
     middle = [k for k in range(len(skeleton)) if all(k not in pair for pair in skeleton.flip_pairs)]
     for number, k in enumerate(middle):
-        colours[k] = _hue(GREEN[0] + (GREEN[1] - GREEN[0]) * (number + 0.5) / len(middle))
+        colours[k] = hue(GREEN[0] + (GREEN[1] - GREEN[0]) * (number + 0.5) / len(middle))
     return colours
-
-
-def _hue(turn: float) -> Colour:
-    red, green, blue = (round(255 * part) for part in colorsys.hls_to_rgb(turn % 1, 0.60, 1.0))
-    return red, green, blue
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,13 @@ def health(run: dict[str, Any]) -> list[str]:
         name = stage["name"]
         complaints += _of_labels(name, stage["confidence"])
         complaints += _of_search(name, stage["search"])
-        complaints += _of_selection(name, stage.get("shares") or [])
-    return complaints + _of_accuracy(run["stages"], bool(run.get("taught")))
+    few, everything = _of_selection(run["stages"])
+    # Thresholds that are too high in one round and too low in another are not mended by moving them all.
+    lower, higher = ("", "") if few and everything else ("Lower search.initial, or s", "Raise search.initial, or s")
+    complaints += [f"{text} {lower or 'S'}et select.scale=quantile." for text in few]
+    complaints += [f"{text} {higher or 'S'}et select.scale=quantile." for text in everything]
+    advice = "Label more." if few else "Raise the thresholds (search.initial) or label more."
+    return complaints + [f"{text} {advice}" for text in _of_accuracy(run["stages"], bool(run.get("taught")))]
 
 
 def _of_labels(name: str, summary: dict[str, Any]) -> list[str]:
@@ -52,21 +57,19 @@ def _of_search(name: str, rows: list[dict[str, Any]]) -> list[str]:
     return []
 
 
-def _of_selection(name: str, shares: list[Any]) -> list[str]:
-    numbers = [share for share in shares if isinstance(share, (int, float))]
-    if not numbers:
-        return []
-    if statistics.median(numbers) < FEW:
-        return [
-            f"{name}: hardly a pseudo-label was selected ({100 * statistics.mean(numbers):.1f} %): the round was "
-            "training on labels alone. Lower search.initial, or set select.scale=quantile."
-        ]
-    if min(numbers) > NEARLY_ALL:
-        return [
-            f"{name}: all pseudo-labels were selected throughout, wrong ones too. Raise search.initial, "
-            "or set select.scale=quantile."
-        ]
-    return []
+def _of_selection(stages: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """Of rounds that selected hardly anything, and of those that selected everything."""
+    few, everything = [], []
+    for stage in stages:
+        shares = [share for share in stage.get("shares") or [] if isinstance(share, (int, float))]
+        if shares and (median := statistics.median(shares)) < FEW:
+            few.append(
+                f"{stage['name']}: hardly a pseudo-label was selected (median over epoch groups {100 * median:.1f} %): "
+                "the training was on labels alone for half of its time or more."
+            )
+        elif shares and min(shares) > NEARLY_ALL:
+            everything.append(f"{stage['name']}: all pseudo-labels were selected throughout, wrong ones too.")
+    return few, everything
 
 
 def _of_accuracy(stages: list[dict[str, Any]], taught: bool) -> list[str]:
@@ -80,6 +83,5 @@ def _of_accuracy(stages: list[dict[str, Any]], taught: bool) -> list[str]:
     first, last = scored[0], scored[-1]
     return [
         f"{last['name']} is worse than {first['name']}, which knew labels alone ({last['val']:.1f} against "
-        f"{first['val']:.1f} on validation data): pseudo-labels do harm. Raise the thresholds "
-        "(search.initial) or label more."
+        f"{first['val']:.1f} on validation data): pseudo-labels do harm."
     ]

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from placl.data.corrections import Correction, Corrections, Place, Verdict, Visibility
 from placl.data.crops import cut_out
-from placl.data.images import UnreadableImageError
+from placl.data.images import UnreadableImageError, image_size
 from placl.data.instances import Instances
 from placl.data.load import read_instances
 from placl.errors import InputError
@@ -51,6 +51,11 @@ class Item:
     to_image: tuple[float, float, float]  # of the picture: image = scale * pixel + (x, y)
     keypoints: np.ndarray  # (K, 2) image pixels
     confidence: np.ndarray  # (K,)
+    size: tuple[int, int] | None  # width and height of the image; None: it cannot be read
+
+    def inside(self, keypoints: np.ndarray) -> np.ndarray:
+        """Brought to the image's edge where they lie outside: no label is there, and networks see padding."""
+        return keypoints if self.size is None else np.clip(keypoints, 0, np.array(self.size) - 1)
 
 
 def review_site(run: Path, count: int, on_progress: OnProgress | None = None) -> Site:
@@ -76,17 +81,26 @@ def items_of(opinions: Opinions, instances: Instances, ids: Sequence[str]) -> li
         row, own = row_of[id_], known[id_]
         scale, x, y = pool.to_image[row].tolist()
         box = instances.boxes[own].tolist()
+        image = instances.images[instances.image_index[own]]
         items.append(
             Item(
                 id=id_,
-                image=instances.images[instances.image_index[own]],
+                image=image,
                 box=None if np.isnan(box).any() else tuple(box),
                 to_image=(scale * ratio, x + scale * first, y + scale * first),
                 keypoints=places[row],
                 confidence=last.confidence[row],
+                size=_size(image),
             )
         )
     return items
+
+
+def _size(image: Path) -> tuple[int, int] | None:
+    try:
+        return image_size(image)
+    except InputError:  # the page says so where the picture would be
+        return None
 
 
 def site_of(run: Path, items: Sequence[Item], corrections: Corrections) -> Site:
@@ -152,7 +166,8 @@ def _shown(number: int, item: Item) -> dict[str, Any]:
         "image": str(item.image),
         "picture": f"picture/{number}.jpg",
         "map": (scale, x - scale / 2, y - scale / 2),  # pages have a pixel's corner where we have its centre
-        "keypoints": np.round(item.keypoints, 2).tolist(),
+        "size": item.size,
+        "keypoints": np.round(item.inside(item.keypoints), 2).tolist(),
         "confidence": np.round(item.confidence, 3).tolist(),
     }
 
@@ -171,5 +186,6 @@ def _checked(content: Any, known: dict[str, Item]) -> Save:
 
 
 def _correction(sent: Save, item: Item) -> Correction:
-    said = {name: getattr(sent, name) for name in TOLD}
+    places = item.inside(np.array(sent.keypoints).reshape(-1, 2)).tolist()
+    said = {name: getattr(sent, name) for name in TOLD} | {"keypoints": tuple((x, y) for x, y in places)}
     return Correction(**said, image=str(item.image), box=item.box)

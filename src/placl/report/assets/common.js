@@ -19,8 +19,9 @@ function svg(name, attributes, ...children) {
   for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
   return add(node, children);
 }
-// "left", "right" or "middle" of each keypoint.
+// "left", "right" or "middle" of each keypoint; "own" where there are no pairs, and each has a hue of its own.
 function sides(told) {
+  if (!told.flip_pairs.length) return told.keypoints.map(() => "own");
   const found = told.keypoints.map(() => "middle");
   for (const [a, b] of told.flip_pairs) {
     const swapped = /left|^l[_-]/i.test(told.keypoints[b]);
@@ -28,4 +29,9 @@ function sides(told) {
     found[swapped ? a : b] = "right";
   }
   return found;
+}
+// A dot of keypoint k, as overlay.py colours it. The policy forbids style attributes, not properties.
+function dyed(node, told, k) {
+  node.style.setProperty("--own", `hsl(${360 * k / told.keypoints.length} 100% 60%)`);
+  return node;
 }

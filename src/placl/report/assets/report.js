@@ -77,6 +77,12 @@ function compared(run) {
   const own = rounds(run);
   return {few: by.few || by.round_0, best: by[run.best] || own[own.length - 1], full: by.full};
 }
+// What the best network learned from, and which one it is.
+function learnedFrom(run, best, labels) {
+  const which = `(${title(best.name)}, ${!run.finished ? "so far" : (run.settings.rounds || {}).keep === "last" ? "the last" : "the best"})`;
+  if (best.name === "round_0") return `${labels} alone ${which}`;
+  return `${run.method === "placl" ? "PLACL" : run.method}, ${labels} and ${(run.counts.half_1 || 0) + (run.counts.half_2 || 0)} images without ${which}`;
+}
 function headline(run) {
   const {few, best, full} = compared(run);
   if (!best) return el("p", {}, "No network is finished yet. The first numbers come with the first one.");
@@ -85,14 +91,14 @@ function headline(run) {
   const labels = (stage) => stage && isNumber(stage.labels) ? `${stage.labels} labels` : "labels";
   const values = [few, best, full].map(scoreOf);
   const gap = full && few !== best && values.every(isNumber) && values[2] !== values[0] ? (values[1] - values[0]) / (values[2] - values[0]) : null;
-  return el("div", {class: "headline"}, few !== best ? box(few, `${labels(few)} alone${run.taught && few.name === "round_0" ? ", of a network that only labels" : ""}`) : null, box(best, `${run.method === "placl" ? "PLACL" : run.method}, ${labels(best)} and ${(run.counts.half_1 || 0) + (run.counts.half_2 || 0)} images without`, "best"), box(full, `all ${labels(full)}`),
+  return el("div", {class: "headline"}, few !== best ? box(few, `${labels(few)} alone${run.taught && few.name === "round_0" ? ", of a network that only labels" : ""}`) : null, box(best, learnedFrom(run, best, labels(best)), "best"), box(full, `all ${labels(full)}`),
     gap === null ? null : el("div", {class: "figure"}, el("b", {}, `${(100 * gap).toFixed(0)} %`), el("span", {}, "of the gap recovered")), el("div", {class: "figure"}, el("b", {}, metric), el("span", {}, `in percent, on ${where} data`)));
 }
 function stageTable(run) {
   if (!run.stages.length) return null;
   const head = ["stage", "val", "test", "labels", "pseudo-labels used", "training, s"];
   return el("div", {class: "wide"}, el("table", {}, el("thead", {}, el("tr", {}, head.map((text) => el("th", {}, text)))), el("tbody", {}, run.stages.map((stage) =>
-    el("tr", {}, [title(stage.name), shown(stage.val, 2), shown(stage.test, 2), shown(stage.labels, 0), isNumber(stage.selected) ? `${(100 * stage.selected).toFixed(0)} %` : "–", shown(stage.seconds, 0)].map((text) => el("td", {}, text)))))));
+    el("tr", stage.name === run.best ? {class: "best", title: "the model in best/"} : {}, [title(stage.name) + (stage.name === run.best ? " *" : ""), shown(stage.val, 2), shown(stage.test, 2), shown(stage.labels, 0), isNumber(stage.selected) ? `${(100 * stage.selected).toFixed(0)} %` : "–", shown(stage.seconds, 0)].map((text) => el("td", {}, text)))))));
 }
 function accuracy(list) {
   const series = [];
@@ -187,7 +193,7 @@ function picture(told, i, opinion, chosen) {
   const dot = view / 42, points = opinion.keypoints[i], side = sides(told);
   const parts = [svg("image", {href: told.pictures[i], width: size, height: size})];
   for (const [a, b] of told.edges) if (points[a] && points[b] && chosen[a] && chosen[b]) parts.push(svg("line", {class: "bone", "stroke-width": dot / 2.2, x1: points[a][0] + 0.5, y1: points[a][1] + 0.5, x2: points[b][0] + 0.5, y2: points[b][1] + 0.5}));
-  points.forEach(([x, y], k) => parts.push(svg("circle", {class: `${side[k]}${chosen[k] ? "" : " rejected"}`, cx: x + 0.5, cy: y + 0.5, r: dot, "stroke-width": dot / 2.4}, svg("title", {}, `${told.keypoints[k]}: ${opinion.confidence[i][k].toFixed(2)}`))));
+  points.forEach(([x, y], k) => parts.push(dyed(svg("circle", {class: `${side[k]}${chosen[k] ? "" : " rejected"}`, cx: x + 0.5, cy: y + 0.5, r: dot, "stroke-width": dot / 2.4}, svg("title", {}, `${told.keypoints[k]}: ${opinion.confidence[i][k].toFixed(2)}`)), told, k)));
   return svg("svg", {viewBox: `${edge} ${edge} ${view} ${view}`}, parts);
 }
 function zoom(run, i) {
@@ -208,7 +214,7 @@ function render() {
   const counts = run.counts, summary = `${counts.labelled || 0} labelled, ${(counts.half_1 || 0) + (counts.half_2 || 0)} unlabelled, ${counts.val || 0} validation and ${counts.test || 0} test instances` + (run.finished ? "" : " · not finished");
   const tabs = several ? el("div", {class: "tabs", role: "group", "aria-label": "runs"}, runs.map((one, i) => el("button", {type: "button", "aria-pressed": String(i === state.run), onclick: () => { state.run = i; state.stage = null; state.threshold = null; render(); }}, one.name))) : null;
   const list = several ? runs : [run];
-  const all = several ? el("div", {class: "wide"}, el("table", {}, el("thead", {}, el("tr", {}, ["run", "labels alone", "best", "all labels", "rounds"].map((text) => el("th", {}, text)))), el("tbody", {}, runs.map((one) => { const {few, best, full} = compared(one); return el("tr", {}, [one.name, shown(scoreOf(few), 2), shown(scoreOf(best), 2), shown(scoreOf(full), 2), String(Math.max(0, rounds(one).length - 1))].map((text) => el("td", {}, text))); })))) : null;
+  const all = several ? el("div", {class: "wide"}, el("table", {}, el("thead", {}, el("tr", {}, ["run", "labels alone", "best", "all labels", "rounds"].map((text) => el("th", {}, text)))), el("tbody", {}, runs.map((one) => { const {few, best, full} = compared(one); return el("tr", {}, [one.name, shown(scoreOf(few), 2), shown(scoreOf(best), 2), shown(scoreOf(full), 2), String(rounds(one).filter((stage) => /^round_[1-9]/.test(stage.name)).length)].map((text) => el("td", {}, text))); })))) : null;
   document.getElementById("page").replaceChildren(...[
     el("h1", {}, several ? `${runs.length} runs` : run.name), several ? null : el("p", {}, summary),
     several ? section("Compared", "", all, charts(accuracy(list), curricula(list), keypoints(list))) : null,

@@ -7,6 +7,11 @@ const item = () => items[current];
 const isBusy = () => drag !== null;
 const toPicture = ([scale, x, y], point) => [(point[0] - x) / scale, (point[1] - y) / scale];
 const toImage = ([scale, x, y], place) => [scale * place[0] + x, scale * place[1] + y];
+// Nobody sees what lies outside of the picture, and nothing lies outside of the image.
+function within({map, size}, place) {
+  const low = toImage(map, [0, 0]), high = toImage(map, [SIDE, SIDE]);
+  return toImage(map, place).map((value, i) => Math.max(low[i], 0, Math.min(high[i], size ? size[i] - 1 : high[i], value)));
+}
 const unit = () => zoom.side / byId("picture").getBoundingClientRect().width;  // of the picture, per pixel of the screen
 
 // --- what the page is made of
@@ -22,7 +27,7 @@ function build() {
     button("undo", "Undo", "U", takeBack), button("occlude", "Occluded", "V", () => turn(1)),
     button("remove", "Not there", "X", () => turn(0))];
   const points = told.keypoints.map((name, k) => el("li", {}, el("button", {type: "button", onclick: () => choose(k)},
-    el("i", {class: side[k]}), el("b", {}, name), el("span", {class: "state"}), el("span", {class: "sure", title: "confidence of the network"}))));
+    dyed(el("i", {class: side[k]}), told, k), el("b", {}, name), el("span", {class: "state"}), el("span", {class: "sure", title: "confidence of the network"}))));
   const queue = items.map((one, n) => el("button", {type: "button", title: one.id, onclick: () => show(n)}, String(n + 1)));
   byId("page").replaceChildren(
     el("header", {}, el("h1", {}, told.run), el("span", {id: "count"}), el("progress", {id: "done", max: items.length}), el("span", {id: "saved", role: "status"})),
@@ -81,7 +86,7 @@ function drawPicture() {
   for (const k of order) {
     const ring = {cx: places[k][0], cy: places[k][1], r: (k === chosen ? 9 : 7) * px};
     const looks = `${side[k]}${visibility[k] === 1 ? " occluded" : ""}${k === chosen ? " chosen" : ""}`;
-    parts.push(shade("circle", ring), svg("circle", {...ring, "data-k": k, class: looks}));
+    parts.push(shade("circle", ring), dyed(svg("circle", {...ring, "data-k": k, class: looks}), told, k));
   }
   if (visibility[named]) {
     const [x, y] = places[named], end = x > zoom.x + 0.65 * zoom.side;
@@ -108,6 +113,7 @@ function show(n) {
 }
 function choose(k) {
   chosen = (k + told.keypoints.length) % told.keypoints.length;
+  hovered = null;  // the name is that of what keys act on, until the pointer moves
   draw();
 }
 function decide(verdict) {
@@ -128,7 +134,7 @@ function turn(to) {  // 0: not in the picture, 1: occluded; a second time: visib
 }
 function nudge([x, y]) {
   const keypoints = copied(item().keypoints), place = toPicture(item().map, keypoints[chosen]), px = unit();
-  keypoints[chosen] = toImage(item().map, [place[0] + x * px, place[1] + y * px]);
+  keypoints[chosen] = within(item(), [place[0] + x * px, place[1] + y * px]);
   change(current, {keypoints, verdict: afterMove(item())}, `nudge ${current} ${chosen}`);
   draw();
 }
@@ -171,7 +177,7 @@ function move(event) {
     moveView(zoom.x + drag.from[0] - point[0], zoom.y + drag.from[1] - point[1]);
   } else if (drag.moved || Math.hypot(event.clientX - drag.x, event.clientY - drag.y) > 2) {  // else it is a click
     drag.moved = true;
-    item().keypoints[drag.k] = toImage(item().map, [point[0] + drag.grip[0], point[1] + drag.grip[1]]);
+    item().keypoints[drag.k] = within(item(), [point[0] + drag.grip[0], point[1] + drag.grip[1]]);
     drawPicture();
   }
 }
@@ -189,6 +195,7 @@ function listen() {
   shown.observe(root);
   root.addEventListener("pointerdown", press);
   root.addEventListener("pointermove", move);
+  root.addEventListener("pointerleave", () => { if (!drag) { hovered = null; drawPicture(); } });
   root.addEventListener("pointerup", () => finish(true));
   root.addEventListener("pointercancel", () => finish(false));
   root.addEventListener("wheel", (event) => { event.preventDefault(); zoomBy(event.deltaY < 0 ? 0.8 : 1.25, at(event)); }, {passive: false});
