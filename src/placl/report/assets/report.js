@@ -79,7 +79,7 @@ function compared(run) {
 }
 // What the best network learned from, and which one it is.
 function learnedFrom(run, best, labels) {
-  const which = `(${title(best.name)}, ${!run.finished ? "so far" : (run.settings.rounds || {}).keep === "last" ? "the last" : "the best"})`;
+  const which = `(${title(best.name)}, ${!run.finished ? "so far" : (run.settings.rounds || {}).keep === "last" ? "the last" : run.taught ? "the one to use" : "the best"})`;
   if (best.name === "round_0") return `${labels} alone ${which}`;
   return `${run.method === "placl" ? "PLACL" : run.method}, ${labels} and ${(run.counts.half_1 || 0) + (run.counts.half_2 || 0)} images without ${which}`;
 }
