@@ -23,17 +23,24 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 
-from hostile_inputs import TARGETS, Target
-from placl.data.images import UnreadableImageError
-from placl.errors import PlaclError
-from placl.files import write_csv
+if "--atheris" in sys.argv:  # it follows code that is imported in its presence: ours, and not all of torch
+    import atheris
+
+    following = atheris.instrument_imports(include=["placl"])
+else:
+    following = nullcontext()
+with following:
+    from hostile_inputs import TARGETS, Target
+    from placl.data.images import UnreadableImageError
+    from placl.errors import PlaclError
+    from placl.files import write_csv
 
 RESULTS = Path(__file__).parent / "results"
 SECONDS, MEMORY = 5, 1 << 30  # that one input may take
@@ -191,13 +198,10 @@ def try_reader(target: Target, folder: Path, inputs: int, seed: int) -> Counter[
 
 def guided(target: Target, folder: Path, inputs: int, seed: int) -> None:
     """By atheris, which ends the process: with an error, and the input in ``folder``, where a reader failed."""
-    import atheris
-
     corpus, work = folder / "corpus", folder / "work"
     corpus.mkdir(parents=True)
     (corpus / "sane").write_bytes(target.sane)
     prepare(target, work)
-    atheris.instrument_all()
     limits = [f"-runs={inputs}", f"-timeout={SECONDS}", f"-rss_limit_mb={2 * MEMORY >> 20}", f"-seed={seed + 1}"]
     places = [f"-artifact_prefix={folder}/", "-verbosity=0", str(corpus)]
     atheris.Setup(["fuzz", *limits, *places], lambda content: verdict(target, work, content))
