@@ -21,8 +21,8 @@ from placl.run.journal import Journal, key_of
 from placl.studies.study import RunSpec
 
 COLUMNS = (
-    "dataset", "method", "fraction", "seed", "test", "test_pck", "val", "trainings", "images", "seconds", "commit",
-    "settings",
+    "dataset", "method", "fraction", "seed", "test", "val", "trainings", "images", "seconds", "commit", "settings",
+    "test_pck",
 )  # fmt: skip
 
 
