@@ -1,6 +1,8 @@
 """What can be decoded, and why the rest cannot."""
 
 import errno
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,17 @@ def test_exif_rotation_is_honoured(tmp_path: Path, name: str) -> None:
     exif[0x0112] = 6  # turn by 90 degrees clockwise to see it upright
     found = decode(encoded(tmp_path / name, Image.fromarray(picture()), exif=exif))
     assert np.abs(found.astype(int) - np.rot90(picture(), -1)).mean() < 4
+
+
+def test_a_png_whose_chunk_claims_gigabytes_takes_none(tmp_path: Path) -> None:
+    path = encoded(tmp_path / "a.png", Image.fromarray(picture()))
+    data = path.read_bytes()
+    at = data.index(b"IDAT") - 4
+    path.write_bytes(data[:at] + b"\xff\xff\x00\x56" + data[at + 4 :])  # found by atheris: OpenCV took 4 GB for it
+    read = f"from pathlib import Path; from placl.data.images import decode; decode(Path({str(path)!r}))"
+    told = f"{read}; import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    child = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=False)
+    assert "UnreadableImageError" in child.stderr or int(child.stdout) < 1 << 20  # kilobytes
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -143,7 +143,7 @@ def decode_shrunk(path: Path | str, shrink: int) -> tuple[np.ndarray, int]:
     if shrink > 1 and not (data.startswith(JPEG) and _upright(data)):
         shrink = 1  # other formats would be decoded whole, and then lose pixels
     # OpenCV fills up a truncated file with grey, and before 4.12 does not turn WebP. Pillow is right, but slower.
-    whole = ENDINGS.get(data[:2], b"") in data[-64:]
+    whole = ENDINGS.get(data[:2], b"") in data[-64:] and (not data.startswith(PNG) or _has_all_chunks(data))
     turned = data.startswith(WEBP) and b"EXIF" in data
     try:
         image = cv2.imdecode(np.frombuffer(data, np.uint8), REDUCED[shrink]) if whole and not turned else None
@@ -152,6 +152,17 @@ def decode_shrunk(path: Path | str, shrink: int) -> tuple[np.ndarray, int]:
     if image is None:
         return _decode_with_pillow(data), 1
     return image, shrink
+
+
+def _has_all_chunks(data: bytes) -> bool:
+    """Whether a PNG's chunks are as long as they say. OpenCV makes room for what one says, up to four gigabytes."""
+    at = len(PNG)
+    while at + 12 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        if kind == b"IEND":
+            return True
+        at += 12 + length
+    return False
 
 
 def _refuse_giant(data: bytes) -> None:
