@@ -14,18 +14,14 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
-from placl.cli.progress import open_watch
-from placl.config import ACROSS, parse_override
+from placl.config import ACROSS
 from placl.data.formats.animalpose import SIGMAS
 from placl.data.protocols import ANIMALS
-from placl.studies import study
-from study import unpack
+from study import carry_on, study_arguments, unpack
 
-HERE = Path(__file__).parent
 COUNTS = {"train": 3620, "val": 1051, "test": 1182}  # instances, each in a crop of its own
 
 
@@ -63,38 +59,11 @@ def prepare(shared: Path, folder: Path) -> dict[str, Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shared", type=Path, help="folder with data/animalpose.tar")
-    parser.add_argument("--out", type=Path, default=Path("runs"), help="folder for the data and the runs")
     parser.add_argument("--targets", nargs="+", choices=ANIMALS, default=ANIMALS)
-    parser.add_argument("--rows", nargs="+", help="only these")
-    parser.add_argument("--seeds", nargs="+", type=int)
-    parser.add_argument("--workers", type=int)
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys to set in all runs")
-    arguments = parser.parse_intermixed_args()
+    arguments = study_arguments(parser)
     files = prepare(arguments.shared, arguments.out / "study-data")
-    out = arguments.out / "study-domains"
-    csv, table = (HERE / "results" / f"domains{suffix}" for suffix in (".csv", ".md"))
-    try:
-        with open_watch(quiet=False) as watch:
-            result = study(
-                str(HERE / "domains.yaml"),
-                files,
-                out,
-                watch,
-                workers=arguments.workers,
-                overrides=dict(parse_override(text) for text in arguments.overrides),
-                datasets=[f"{ACROSS}{target}" for target in arguments.targets],
-                rows=arguments.rows,
-                seeds=arguments.seeds,
-                known=csv if csv.exists() else None,
-            )
-        print(f"{len(result.failed)} runs failed: {result.failed}" if result.failed else "all runs are done")
-    except KeyboardInterrupt:
-        raise SystemExit("interrupted: the same command carries on") from None
-    finally:
-        everything = arguments.targets == ANIMALS and not (arguments.rows or arguments.seeds or arguments.overrides)
-        if everything and (out / "results.csv").exists():
-            shutil.copy(out / "results.csv", csv)
-            shutil.copy(out / "table.md", table)
+    chosen = {name: file for name, file in files.items() if name.removeprefix(ACROSS) in arguments.targets}
+    carry_on("domains.yaml", "domains", chosen, arguments, whole=chosen == files)
 
 
 if __name__ == "__main__":

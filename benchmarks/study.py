@@ -71,29 +71,32 @@ def prepare(shared: Path, name: str, folder: Path) -> Path:
     return file
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shared", type=Path, help="folder with data/cub.tar, data/lspet.tar and data/lsp.tar")
-    parser.add_argument("name", choices=COUNTS)
+def study_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """What the benchmarks that run a study have in common, after arguments of their own."""
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder for the data and the runs")
     parser.add_argument("--rows", nargs="+", help="only these")
     parser.add_argument("--seeds", nargs="+", type=int)
     parser.add_argument("--workers", type=int)
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys to set in all runs")
-    arguments = parser.parse_intermixed_args()
-    file = prepare(arguments.shared, arguments.name, arguments.out / "study-data")
-    out = arguments.out / f"study-{arguments.name}"
-    csv, table = (HERE / "results" / f"study_{arguments.name}{suffix}" for suffix in (".csv", ".md"))
+    return parser.parse_intermixed_args()
+
+
+def carry_on(
+    grid: str, name: str, files: dict[str, Path], arguments: argparse.Namespace, *, whole: bool = True
+) -> None:
+    """Run what results/NAME.csv lacks of a grid on some datasets; the csv and its table are of ``whole`` studies."""
+    out = arguments.out / name.replace("_", "-")
+    csv, table = (HERE / "results" / f"{name}{suffix}" for suffix in (".csv", ".md"))
     try:
         with open_watch(quiet=False) as watch:
             result = study(
-                str(HERE / "study.yaml"),
-                {arguments.name: file},
+                str(HERE / grid),
+                files,
                 out,
                 watch,
                 workers=arguments.workers,
                 overrides=dict(parse_override(text) for text in arguments.overrides),
-                datasets=[arguments.name],
+                datasets=list(files),
                 rows=arguments.rows,
                 seeds=arguments.seeds,
                 known=csv if csv.exists() else None,
@@ -102,9 +105,19 @@ def main() -> None:
     except KeyboardInterrupt:
         raise SystemExit("interrupted: the same command carries on") from None
     finally:
-        if not (arguments.rows or arguments.seeds or arguments.overrides) and (out / "results.csv").exists():
+        whole = whole and not (arguments.rows or arguments.seeds or arguments.overrides)
+        if whole and (out / "results.csv").exists():
             shutil.copy(out / "results.csv", csv)
             shutil.copy(out / "table.md", table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shared", type=Path, help="folder with data/cub.tar, data/lspet.tar and data/lsp.tar")
+    parser.add_argument("name", choices=COUNTS)
+    arguments = study_arguments(parser)
+    file = prepare(arguments.shared, arguments.name, arguments.out / "study-data")
+    carry_on("study.yaml", f"study_{arguments.name}", {arguments.name: file}, arguments)
 
 
 if __name__ == "__main__":
