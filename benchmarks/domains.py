@@ -17,7 +17,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from placl.config import ACROSS
+from placl.config_checks import ACROSS
 from placl.data.formats.animalpose import SIGMAS
 from placl.data.protocols import ANIMALS
 from study import carry_on, study_arguments, unpack

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from placl.config import ACROSS
+from placl.config_checks import ACROSS
 from placl.data.formats import animalpose, coco, cub, leeds, mpii
 from placl.data.formats.format import Options
 from placl.data.instances import Instances, Roles
