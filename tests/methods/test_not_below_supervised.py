@@ -16,16 +16,16 @@ from placl.data.synthetic import animals
 from placl.methods.method import PLACES
 
 TRAIN, VAL, TEST = 1000, 200, 400
-# 100 labels, 900 images without, trainings of 1,200 steps: half as many teach no network enough to label well.
+# 100 labels, 900 images without, trainings of 1,000 steps: half as many teach no network enough to label well.
 SETTINGS: dict[str, Any] = {
     "preset": "cpu",
     "data.label_fraction": 0.1,
     "model.input_size": 48,
-    "model.width": 0.5,
+    "model.width": 0.25,
     "train.epochs": 8,
-    "train.steps_per_epoch": 150,
+    "train.steps_per_epoch": 125,
     "train.batch": 16,
-    "train.lr": 0.005,
+    "train.lr": 0.01,
     "augment.rotate": 15.0,
     "augment.scale": 0.1,
     "teacher.input_size": None,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from placl.data.formats.deeplabcut_table import Table, make_table
+from placl.data.formats.hdf5 import comes_to_an_end
 from placl.errors import InputError
 
 KEY = "df_with_missing"
@@ -17,6 +18,8 @@ Columns = list[tuple[str, ...]]
 
 def is_pandas_h5(path: Path) -> bool:
     """Whether a file is such an h5 file, with DeepLabCut's name for its table."""
+    if not comes_to_an_end(path):
+        return False
     import h5py
 
     try:
@@ -27,6 +30,8 @@ def is_pandas_h5(path: Path) -> bool:
 
 
 def read_h5_table(path: Path) -> Table:
+    if not comes_to_an_end(path):
+        raise InputError(f"{path}: is damaged: reading it does not come to an end. Pass the csv file beside it.")
     import h5py
 
     try:

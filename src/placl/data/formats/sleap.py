@@ -16,6 +16,7 @@ import numpy as np
 
 from placl.data.formats.common import boxes_where_none_are, drawn_boxes
 from placl.data.formats.format import Format, Found, Options
+from placl.data.formats.hdf5 import comes_to_an_end
 from placl.data.formats.sleap_frames import frame_files, is_package
 from placl.data.images import image_size
 from placl.data.instances import Instances
@@ -56,6 +57,8 @@ def read_sleap(path: Path, options: Options) -> Found:
 
 
 def _load(path: Path) -> Any:
+    if not comes_to_an_end(path):
+        raise InputError(f"{path}: is damaged: reading it does not come to an end. Save it again in SLEAP.")
     import sleap_io  # slow to import, so only where it is used
 
     try:
