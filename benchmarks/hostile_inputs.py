@@ -188,10 +188,11 @@ TARGETS: dict[str, Target] = {
             sane_files.deeplabcut_h5(FRAMES),
             partial(_through, "deeplabcut"),
             FRAMES,
+            cost=PROCESS,
         ),
         Target("deeplabcut yaml", "config.yaml", DEEPLABCUT_CONFIG, partial(_through, "deeplabcut", up=1), FRAMES),
         Target("lightning pose", "CollectedData.csv", DEEPLABCUT, partial(_through, "lightning_pose"), FRAMES),
-        Target("sleap", "labels.slp", sane_files.sleap(IMAGES), partial(_through, "sleap")),
+        Target("sleap", "labels.slp", sane_files.sleap(IMAGES), partial(_through, "sleap"), cost=PROCESS),
         Target("yolo yaml", "data.yaml", YOLO, partial(_through, "yolo")),
         Target(
             "leeds",
