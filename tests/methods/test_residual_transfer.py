@@ -103,7 +103,7 @@ def test_the_source_begins_as_the_target(tiny: MakeConfig, problem: Problem) -> 
 def test_the_residual_learns_slowly(tiny: MakeConfig, problem: Problem) -> None:
     term, net, _ = batch_of(ResidualTransfer, tiny(), problem)
     network, residual = term.groups(net)
-    assert (network["pace"], residual["pace"]) == (1.0, 0.1)
+    assert (network["pace"], residual["pace"]) == (1.0, 0.01)
     assert [id(p) for p in network["params"]] == [id(p) for p in net.parameters()]
     assert [id(p) for p in residual["params"]] == [id(p) for p in term.residual.parameters()]
 
