@@ -111,7 +111,10 @@ def test_an_unknown_name_is_answered_with_the_nearest(overrides: dict[str, Any],
 
 def test_a_key_like_no_other_is_answered_with_all_there_are() -> None:
     message = refused({"rounds.qqqq": 1})
-    assert message == 'rounds.qqqq=1: unknown key "rounds.qqqq". Known here: count, cross_training, finish, keep.'
+    assert (
+        message
+        == 'rounds.qqqq=1: unknown key "rounds.qqqq". Known here: count, cross_training, finish, continued, keep.'
+    )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, "many", None, [1]])
@@ -245,6 +248,14 @@ DOMAINS: list[tuple[dict[str, Any], str]] = [
         (
             {"search.samples": 1, "search.searcher": "fixed"},
             "search.samples=1 teaches search.searcher=fixed nothing: its advantage is always 0. Use at least 2.",
+        ),
+        (
+            {"rounds.continued": 0.25, "train.epoch": "data"},
+            "rounds.continued=0.25 is a share of steps. Set train.epoch=steps.",
+        ),
+        (
+            {"rounds.continued": 0.25, "train.epoch": "steps", "teacher.width": 2.0},
+            "rounds.continued=0.25 goes on with one network, teacher.width=2.0 is another. Leave one out.",
         ),
         (
             {"model.weights": "w.pth"},

@@ -31,7 +31,7 @@ from placl.learn.candidate import Outcome, Task
 from placl.learn.course import TrainingSet
 from placl.learn.inner_loop import Trained
 from placl.learn.pseudo_labels import PseudoLabels
-from placl.models.weights import weights_sha256
+from placl.models.weights import weights_bytes, weights_sha256
 from placl.rounds import placl, stage_configs
 from placl.run.folder import RunFolder
 from placl.stages import Unit, train_side_by_side
@@ -149,6 +149,22 @@ def test_all_networks_but_the_last_are_teachers(
     assert (taught.train.epochs, taught.train.milestones) == (6, (3,))
     assert stage_configs(config) == {**dict.fromkeys(teachers, taught), kept: config}
     assert stage_configs(tiny(settings)) == dict.fromkeys([*teachers, kept], tiny(settings))
+
+
+def test_trainings_go_on_from_the_network_that_labelled(tiny: MakeConfig, make_lab: MakeLab, spies: Spies) -> None:
+    settings = {"rounds.count": 2, "rounds.finish": "both", "train.epoch": "steps", "train.steps_per_epoch": 4}
+    config = tiny({**settings, "rounds.continued": 0.5})
+    executor = Pretending()
+    stages = list(placl(make_lab(config, executor=executor)))
+    theta = [weights_bytes(stage.net) for stage in stages]
+    assert [data.start for data, _, _ in spies.trained] == [None, *theta[:-1]]
+    assert [task.data.start for task in executor.tasks[::2]] == theta[:2]
+    assert [stage.config.train.steps_per_epoch for stage in stages] == [4, 2, 2, 2]
+    assert {task.config.train.steps_per_epoch for task in executor.tasks} == {2}
+    assert [stage.images for stage in stages] == [stages[0].images] + [stages[0].images // 2] * 3
+    afresh = list(placl(make_lab(tiny(settings), "afresh", executor=Pretending())))
+    assert afresh[0].sha256 == stages[0].sha256
+    assert afresh[1].sha256 != stages[1].sha256
 
 
 @pytest.mark.parametrize("finish", ["last", "both"])
@@ -452,6 +468,9 @@ def test_a_winner_is_trained_by_itself_where_candidates_are_something_else(
 ) -> None:
     assert tiny(WHOLE).winner_is_trained
     assert not tiny({**WHOLE, **change}).winner_is_trained
+    continued = {**WHOLE, "train.epoch": "steps", "train.steps_per_epoch": 8, "rounds.continued": 0.5}
+    assert tiny(continued).winner_is_trained
+    assert not tiny({**continued, **change}).winner_is_trained
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,11 @@ class Rounds(Section):
         description="last: the last round's network (paper); both: one more training under its curriculum on both "
         "halves, each labelled by the newest network that was not trained on it; search: under a curriculum of its own",
     )
+    continued: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
+        None,
+        description="from round 1 on, networks go on from the one that labelled, for this share of the steps; "
+        "null: each begins afresh (paper)",
+    )
     keep: Literal["last", "best"] = Field(
         "last", description="what goes to best/: the last network (paper), or the best on the validation set"
     )
@@ -384,11 +389,18 @@ class Config(Section):
 
     def proxied(self) -> Config:
         """The configuration of a search's trainings (appendix A.4): this one, with what the proxy makes cheaper."""
-        return self._varied(self.proxy)
+        return self.continued()._varied(self.proxy)
 
     def taught(self) -> Config:
         """The configuration of the networks that only label."""
         return self._varied(self.teacher)
+
+    def continued(self) -> Config:
+        """The configuration of trainings that begin with the network of the round before, if any do."""
+        if self.rounds.continued is None:
+            return self
+        steps = max(1, round(self.rounds.continued * self.train.steps_per_epoch))
+        return self.model_copy(update={"train": self.train.model_copy(update={"steps_per_epoch": steps})})
 
     @property
     def finishes(self) -> bool:
@@ -407,7 +419,8 @@ class Config(Section):
         is_candidate = search.searcher in ("random", "manual") or (
             search.searcher != "constant" and search.pick == "best"
         )
-        alike = self.proxied() == self == self.taught() and self.proxy.images is None
+        own = self.continued()
+        alike = self.proxied() == own == self.taught().continued() and self.proxy.images is None
         return is_candidate and alike and self.reward.source == "val" and execute.threads == execute.final_threads
 
     def _varied(self, by: Variation) -> Config:

@@ -53,6 +53,22 @@ def refuse_misfits(config: Config) -> None:
             ("select.score", "label.flip", "label.rotations", "label.scales"),
         )
     _check_rule(config)
+    _check_continued(config)
+
+
+def _check_continued(config: Config) -> None:
+    """A network goes on as it is, and for a share of steps."""
+    if config.rounds.continued is None:
+        return
+    said, key = f"rounds.continued={config.rounds.continued:g}", "rounds.continued"
+    if config.train.epoch != "steps":
+        raise _misfit(f"{said} is a share of steps. Set train.epoch=steps.", (key, "train.epoch"))
+    for section, other in (("teacher", config.teacher), ("proxy", config.proxy)):
+        for name in ("model", "width"):
+            value = getattr(other, name)
+            if value is not None:
+                keys = (key, f"{section}.{name}")
+                raise _misfit(f"{said} goes on with one network, {keys[1]}={value} is another. Leave one out.", keys)
 
 
 def _check_rule(config: Config) -> None:

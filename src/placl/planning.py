@@ -160,7 +160,7 @@ def count(pool: Pool, problem: Problem, split: Split, config: Config) -> Work:
     later = [Training(f"round_{r}", configs[f"round_{r}"], known + half) for r, half in enumerate(halves, 1)]
     if FINAL in configs:
         halves.append(len(problem.unlabelled_half(rounds + 1)))
-        later.append(Training(FINAL, config, known + halves[-1] + halves[-2]))
+        later.append(Training(FINAL, configs[FINAL], known + halves[-1] + halves[-2]))
     searcher = make_searcher(config.search, np.zeros(config.groups), 0)
     samples = len(searcher.ask(config.search.samples))
     return Work(tuple(first), tuple(later), tuple(halves), _candidate(problem, config), searcher.steps, samples)

@@ -19,6 +19,7 @@ from placl.lab import Lab
 from placl.learn.course import TrainingSet
 from placl.learn.pseudo_labels import PseudoLabels, labels_into, read_labels
 from placl.methods.method import Method
+from placl.models.weights import weights_bytes
 from placl.search import derive, proxy_task, search, tried
 from placl.stages import FINAL, FIRST, Stage, Unit, pseudo_label, train_stage
 
@@ -38,7 +39,7 @@ def placl(lab: Lab) -> Iterator[Stage]:
         half = problem.unlabelled_half(r, config.rounds.cross_training)  # D_u^(1) or D_u^(2), 3.3
         pseudo = pseudo_label(lab, stage, half, f"round_{r}")  # by Theta^{r-1}
         lab.run.keep_pseudo_labels(f"round_{r}", half, pseudo)
-        data = TrainingSet(problem.labelled, half, pseudo)
+        data = TrainingSet(problem.labelled, half, pseudo, beginning(config, stage))
         seed = derive(config.seed, "search", r)
         task = proxy_task(config, data, problem.val)
         best = search(lab, task, make_searcher(config.search, base, seed), f"round_{r}", seed)  # (Gamma^r)*
@@ -50,7 +51,7 @@ def placl(lab: Lab) -> Iterator[Stage]:
     if rounds:
         lab.watch.progress("round", rounds, rounds)
     if FINAL in configs:
-        yield finish(lab, stage, data, best)
+        yield finish(lab, configs[FINAL], stage, data, best)
 
 
 def stage_configs(config: Config) -> dict[str, Config]:
@@ -58,8 +59,13 @@ def stage_configs(config: Config) -> dict[str, Config]:
     names = [f"round_{r}" for r in range(config.rounds.count + 1)]
     if config.finishes:
         names.append(FINAL)
-    teacher = config.taught()
-    return dict.fromkeys(names[:-1], teacher) | {names[-1]: config}
+    configs = dict.fromkeys(names[:-1], config.taught()) | {names[-1]: config}
+    return {name: own if name == FIRST else own.continued() for name, own in configs.items()}
+
+
+def beginning(config: Config, stage: Stage) -> bytes | None:
+    """The weights that a round's trainings begin with, where they go on from the stage that labelled."""
+    return None if config.rounds.continued is None else weights_bytes(stage.net)
 
 
 def found_by_search(config: Config) -> set[str]:
@@ -70,7 +76,7 @@ def found_by_search(config: Config) -> set[str]:
     return set(stage_configs(config)) - own
 
 
-def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage:
+def finish(lab: Lab, config: Config, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage:
     """Both halves at once. Theta^R labels the half that it was not trained on; the other keeps its labels."""
     assert data.unlabelled is not None
     assert data.pseudo is not None
@@ -79,13 +85,13 @@ def finish(lab: Lab, stage: Stage, data: TrainingSet, best: Curriculum) -> Stage
     both = concatenate([data.unlabelled, other])
     pseudo = _joined([data.pseudo, fresh], lab.run.path / FINAL / "pseudo_labels" / "both")
     lab.run.keep_pseudo_labels(FINAL, both, pseudo)
-    everything = TrainingSet(data.labelled, both, pseudo)
+    everything = TrainingSet(data.labelled, both, pseudo, beginning(config, stage))
     if lab.config.rounds.finish == "both":
-        return train_stage(lab, Unit(FINAL, lab.config, everything, best))
+        return train_stage(lab, Unit(FINAL, config, everything, best))
     seed = derive(lab.config.seed, "search", FINAL)
     task = proxy_task(lab.config, everything, lab.problem.val)
     best = search(lab, task, make_searcher(lab.config.search, best.array, seed), FINAL, seed)
-    return train_stage(lab, Unit(FINAL, lab.config, everything, best, tried(lab, task, best, seed)))
+    return train_stage(lab, Unit(FINAL, config, everything, best, tried(lab, task, best, seed)))
 
 
 def _joined(several: list[PseudoLabels], folder: Path) -> PseudoLabels:

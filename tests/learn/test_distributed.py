@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from placl.learn.inner_loop import inner_loop
 from placl.learn.label import PseudoLabels
 from placl.learn.network import fresh_network
 from placl.models import zoo
-from placl.models.weights import weights_sha256
+from placl.models.weights import weights_bytes, weights_sha256
 
 MakeConfig = Callable[..., Config]
 CPU = torch.device("cpu")
@@ -116,22 +116,29 @@ def ranks_alive() -> list[str]:
 # --- what is learned
 
 
-def test_two_ranks_learn_what_one_process_learns(tiny: MakeConfig, toy: dict[str, Any], data: TrainingSet) -> None:
+@pytest.mark.parametrize("begins", ["afresh", "with what the data brings"])
+def test_two_ranks_learn_what_one_process_learns(
+    tiny: MakeConfig, toy: dict[str, Any], data: TrainingSet, begins: str
+) -> None:
     # 9 images: one rank has 5 of them and the other 4, with different numbers of visible keypoints.
     settings = {"train.batch": 9, "train.epochs": 4, "train.steps_per_epoch": 5, "train.lr": 0.01}
     # Adam divides by the length of gradients; a decay within them makes it notice a wrong factor.
     decay = {"train.optimizer": "adam", "train.weight_decay": 0.03}
     config, curriculum = tiny({**toy, **settings, **decay}), Announcing((0.3, 0.6))
+    fresh = fresh_network(config, 14, 3, CPU)
+    if begins != "afresh":
+        fresh = fresh_network(config, 14, 8, CPU)
+        data = replace(data, start=weights_bytes(fresh))
     heard: dict[str, list[tuple[int, int, float]]] = {"alone": [], "ranks": []}
     alone = inner_loop(config, data, curriculum, 3, on_epoch=lambda *epoch: heard["alone"].append(epoch))
     ranks = inner_loop_distributed(
         config, data, curriculum, 3, devices=[CPU, CPU], on_epoch=lambda *epoch: heard["ranks"].append(epoch)
     )
-    fresh, expected, found = (net.state_dict() for net in (fresh_network(config, 14, 3, CPU), alone.net, ranks.net))
+    begun, expected, found = (net.state_dict() for net in (fresh, alone.net, ranks.net))
     for name, tensor in expected.items():
         np.testing.assert_allclose(found[name], tensor, rtol=1e-4, atol=1e-6, err_msg=name)
-    assert not torch.allclose(fresh["body.weight"], expected["body.weight"], rtol=0.1)
-    assert torch.equal(found["spare.weight"], fresh["spare.weight"])  # no decay either
+    assert not torch.allclose(begun["body.weight"], expected["body.weight"], rtol=0.1)
+    assert torch.equal(found["spare.weight"], begun["spare.weight"])  # no decay either
     np.testing.assert_allclose(heard["ranks"], heard["alone"], rtol=1e-5)
     assert (ranks.images, ranks.selected, ranks.diverged) == (alone.images, alone.selected, False)
     assert not ranks.net.training

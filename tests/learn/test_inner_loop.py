@@ -17,9 +17,10 @@ from placl.data.splits import Problem
 from placl.data.synthetic import animals
 from placl.learn.course import TrainingSet
 from placl.learn.device import pick_device, thread_count
-from placl.learn.inner_loop import fresh_network, inner_loop
+from placl.learn.inner_loop import inner_loop
+from placl.learn.network import fresh_network
 from placl.models import zoo
-from placl.models.weights import weights_sha256
+from placl.models.weights import weights_bytes, weights_sha256
 from placl.models.zoo import KeypointNet
 
 MakeConfig = Callable[..., Config]
@@ -47,6 +48,16 @@ def test_the_same_arguments_give_the_same_bits(tiny: MakeConfig, data: TrainingS
     assert trained_sha(config, data, curriculum) == first
     assert trained_sha(config, data, curriculum, seed=2) != first
     assert trained_sha(config, data, Curriculum((0.5, 0.7))) != first
+
+
+def test_a_network_that_the_data_brings_is_gone_on_with(tiny: MakeConfig, data: TrainingSet) -> None:
+    begun = fresh_network(tiny(), 14, 5, CPU)
+    data = replace(data, start=weights_bytes(begun))
+    still = inner_loop(tiny({"train.lr": 1e-12, "train.weight_decay": 0.0}), data, constant(0.5, 2), 1).net
+    for name, parameter in begun.named_parameters():
+        torch.testing.assert_close(still.get_parameter(name), parameter, rtol=0, atol=1e-9)
+    curriculum = constant(0.5, 2)
+    assert trained_sha(tiny(), data, curriculum) != trained_sha(tiny(), replace(data, start=None), curriculum)
 
 
 def test_a_fresh_network_leaves_the_global_generator_alone(tiny: MakeConfig) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from placl.config import Config
 from placl.curriculum.curriculum import constant
 from placl.learn.course import TrainingSet
+from placl.learn.network import fresh_network
 from placl.learn.remembering import Remembering
 from placl.learn.training import Learned, Training, Trainings
+from placl.models.weights import weights_bytes
 
 MakeConfig = Callable[..., Config]
 
@@ -55,6 +58,7 @@ def test_what_changes_a_weight_is_another_training(tiny: MakeConfig, data: Train
         replace(job, config=tiny({"augment.flip": 0.1})),
         replace(job, curriculum=constant(0.4, 2)),
         replace(job, data=replace(data, pseudo=replace(data.pseudo, model="another"))),
+        replace(job, data=replace(data, start=weights_bytes(fresh_network(tiny(), 14, 5, torch.device("cpu"))))),
         replace(job, data=replace(data, labelled=data.labelled.take(np.arange(15)))),
     ]
     for number, other in enumerate([job, *others]):

@@ -15,8 +15,7 @@ from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
 from placl.data.splits import Problem
-from placl.learn import inner_loop as alone_module
-from placl.learn import together as together_module
+from placl.learn import network as network_module
 from placl.learn.candidate import Job, Outcome, Task, run_candidate
 from placl.learn.course import TrainingSet
 from placl.learn.inner_loop import Trained, inner_loop, make_optimizer
@@ -24,6 +23,7 @@ from placl.learn.network import fresh_network
 from placl.learn.pseudo_labels import PseudoLabels
 from placl.learn.together import Stack, can_run_together, run_together, train_together
 from placl.models import zoo
+from placl.models.weights import weights_bytes
 
 MakeConfig = Callable[..., Config]
 CPU = torch.device("cpu")
@@ -65,6 +65,13 @@ def assert_same(found: Outcome, wanted: Outcome) -> None:
 
 
 # --- the same results
+
+
+def test_networks_that_the_data_brings(make_task: Callable[..., Task]) -> None:
+    task = make_task(ADAMW)
+    task = replace(task, data=replace(task.data, start=weights_bytes(fresh_network(task.config, 14, 3, CPU))))
+    for found, job in zip(train_together(task.config, task.data, JOBS), JOBS, strict=True):
+        assert distance(found, alone(task, job), task, 3) < NOISE
 
 
 @pytest.mark.parametrize("changes", [ADAM, ADAMW], ids=["adam", "adamw"])
@@ -158,8 +165,7 @@ def doomed(monkeypatch: pytest.MonkeyPatch) -> None:
             nn.init.constant_(net.get_parameter("final_layer.bias"), float("nan"))
         return net
 
-    for module in (alone_module, together_module):
-        monkeypatch.setattr(module, "fresh_network", make)
+    monkeypatch.setattr(network_module, "fresh_network", make)
 
 
 @pytest.mark.usefixtures("doomed")

@@ -8,7 +8,7 @@ crops and pseudo-labels are read where they lie.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ class TrainingSet:
     labelled: Pool
     unlabelled: Pool | None = None
     pseudo: PseudoLabels | None = None
+    start: bytes | None = field(default=None, repr=False)  # of weights_bytes: a network to go on from, not a fresh one
 
     def __post_init__(self) -> None:
         if self.unlabelled is not None and self.unlabelled.crops is not self.labelled.crops:

@@ -37,7 +37,7 @@ from placl.learn.checkpoint import Checkpoint
 from placl.learn.course import Course, TrainingSet
 from placl.learn.device import pick_device, thread_count
 from placl.learn.inner_loop import OnEpoch, Trained, inner_loop, train_network
-from placl.learn.network import fresh_network, network_with
+from placl.learn.network import first_network, network_with
 from placl.models.weights import weights_bytes, weights_sha256
 from placl.models.zoo import KeypointNet
 from placl.stopping import Stopped
@@ -239,7 +239,7 @@ def _train(order: _Order, number: int, on_epoch: OnEpoch) -> _Answer:
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=dist.FileStore(order.meeting, ranks), rank=number, world_size=ranks)
     with thread_count(order.threads):
-        net = fresh_network(config, len(order.data.labelled.skeleton), seed, device)
+        net = first_network(config, order.data, seed, device)
         trained = shared_network(net, config.model.input_size)
         # Dropout and stochastic depth: from the seed, and other for other images.
         torch.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))

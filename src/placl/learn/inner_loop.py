@@ -19,7 +19,7 @@ from placl.learn.checkpoint import Checkpoint, Progress
 from placl.learn.course import Course, TrainingSet
 from placl.learn.device import autocast, pick_device, thread_count
 from placl.learn.losses import heatmap_loss
-from placl.learn.network import fresh_network
+from placl.learn.network import first_network
 from placl.models import zoo
 
 OnEpoch = Callable[[int, int, float], None]  # epochs done, of how many, mean loss
@@ -49,7 +49,7 @@ def inner_loop(
     # Dropout and stochastic depth draw from torch's own generators: they are the seed's too, and given back afterwards.
     with thread_count(threads), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        net = fresh_network(config, len(data.labelled.skeleton), seed, device)  # random initialisation
+        net = first_network(config, data, seed, device)
         course = Course(config, data, curriculum, seed, device, net.stride)
         return train_network(config, net, net, course, on_epoch, checkpoint=checkpoint)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import safetensors.torch
 import torch
 
 from placl.config import Config
+from placl.learn.course import TrainingSet
 from placl.models import zoo
 
 PRIOR = 0.01  # the answer a fresh bce network gives everywhere: most of a heatmap is empty
@@ -18,6 +20,14 @@ def network_with(
     net = fresh_network(config.model_copy(update={"model": model}), keypoints, 0, device)
     net.load_state_dict(state)
     return net.eval()
+
+
+def first_network(config: Config, data: TrainingSet, seed: int, device: torch.device) -> zoo.KeypointNet:
+    """What a training begins with: random weights, or those that its data brings."""
+    keypoints = len(data.labelled.skeleton)
+    if data.start is None:
+        return fresh_network(config, keypoints, seed, device)
+    return network_with(config, keypoints, safetensors.torch.load(data.start), device)
 
 
 def fresh_network(config: Config, keypoints: int, seed: int, device: torch.device) -> zoo.KeypointNet:

@@ -5,6 +5,7 @@ The runs of a study on the same labels all begin with the same network.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ class Remembering:
             labels=None if data.pseudo is None else data.pseudo.model,
             curriculum=None if job.curriculum is None else job.curriculum.thresholds,
             seed=job.seed,
+            **({} if data.start is None else {"start": hashlib.sha256(data.start).hexdigest()}),
         )
 
 

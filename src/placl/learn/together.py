@@ -25,7 +25,7 @@ from placl.learn.device import autocast, pick_device, thread_count
 from placl.learn.inner_loop import Trained, make_optimizer
 from placl.learn.label import label
 from placl.learn.losses import LossKind, heatmap_loss
-from placl.learn.network import fresh_network
+from placl.learn.network import first_network
 from placl.learn.score import score
 from placl.models.zoo import KeypointNet
 
@@ -96,7 +96,7 @@ def train_together(
     members = []
     crops = Crops(data, device)  # once for all of them: a GPU may hold them
     for place, job in enumerate(jobs):
-        net = fresh_network(config, len(data.labelled.skeleton), job.seed, device)
+        net = first_network(config, data, job.seed, device)
         course = Course(config, data, job.curriculum, job.seed, device, net.stride, crops=crops)
         members.append(_Member(place, net, course))
     stack = Stack([member.net for member in members], config)
