@@ -154,6 +154,15 @@ def test_crops_are_as_fine_as_the_finest_network(tiny: MakeConfig, tmp_path: Pat
     assert yaml.safe_load((found.run / "best" / "model.yaml").read_text())["config"]["model"]["input_size"] == 32
 
 
+def test_a_network_that_went_on_is_the_last_one(tiny: MakeConfig, dataset: Dataset, tmp_path: Path) -> None:
+    steps = {"train.epoch": "steps", "train.steps_per_epoch": 4, "rounds.continued": 0.5}
+    config = tiny({**SETTINGS, **steps, "rounds.keep": "last", "reference": False, "search.steps": 1})
+    found = train(config, tmp_path / "run", dataset=dataset)
+    assert found.best == "final"
+    state = read_state(found.run / "best" / "model.safetensors")
+    assert weights_sha256(state) == found.row("final")["weights_sha256"]
+
+
 def test_the_best_on_the_validation_set_is_kept_if_asked_for(
     tiny: MakeConfig, dataset: Dataset, tmp_path: Path
 ) -> None:

@@ -195,7 +195,8 @@ def _train_in(
     for stage, unit in zip(references, yardsticks, strict=True):
         finished(stage, len(unit.data.labelled))
     run.write_rows("results.csv", rows)  # and nothing that is left of damaged ones
-    kept = [stage for stage in stages if stage.config.model == config.model and stage.config.train == config.train]
+    own = [(like.model, like.train) for like in (config, config.continued())]
+    kept = [stage for stage in stages if (stage.config.model, stage.config.train) in own]
     # Others are teachers, which only label.
     best = kept[-1] if config.rounds.keep == "last" else max(kept, key=lambda stage: stage.val.value)
     _keep_best(run, best, config, problem)
