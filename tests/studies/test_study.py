@@ -9,6 +9,7 @@ import pytest
 
 from placl.errors import InputError
 from placl.methods.method import PLACES
+from placl.studies import budget
 from placl.studies.study import GRIDS, expand, known_rows, read_study, scale_settings
 
 ALL = ("lspet", "mpii", "mpii_full", "cub", "atrw", "coco", "animalpose")
@@ -51,6 +52,9 @@ def test_table_2_has_the_papers_targets_and_all_labels_of_the_others(places: dic
     assert (first.data.protocol, first.data.root) == ("animalpose_to_cat", tmp_path / "animalpose")
     assert (first.method, first.reward.metric, first.data.val_from) == ("source_only", "oks", "target")
     assert (last.data.protocol, last.method, last.data.val_from) == ("animalpose_to_horse", "placl", "source")
+    own = "1,200 steps of 64 images, tiny at 64 px"
+    assert budget(runs) == f"{own}; PLACL's last network goes on from others for 800 more"
+    assert budget(runs[:1]) == own
     assert {run.config.model.input_size for run in runs} == {64}  # what the scale has for the dataset, all targets
 
 

@@ -72,7 +72,13 @@ def budget(specs: list[RunSpec]) -> str:
     train = specs[0].config.train
     steps = f"{train.epochs * train.steps_per_epoch:,} steps" if train.epoch == "steps" else f"{train.epochs} epochs"
     model = specs[0].config.model
-    return f"{steps} of {train.batch} images, {model.name} at {model.input_size} px"
+    words = f"{steps} of {train.batch} images, {model.name} at {model.input_size} px"
+    for config in (spec.config for spec in specs):
+        if config.method == "placl" and config.rounds.continued is not None:
+            later = config.continued().train
+            more = (config.rounds.count + config.finishes) * later.epochs * later.steps_per_epoch
+            return f"{words}; PLACL's last network goes on from others for {more:,} more"
+    return words
 
 
 def list_runs(grid: Study, specs: list[RunSpec], known: Path | None = None) -> list[dict[str, Any]]:
