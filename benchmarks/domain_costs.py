@@ -4,8 +4,9 @@
 
 Every run is one of `benchmarks/domains.py` in a process and a folder of its own, so that none finds the networks of
 another. Training on the source alone comes before each of them, and the ratio is to that one: a machine with neighbours
-is slower at one hour than at another. Memory is the most that the run's processes held together. Medians of the
-repeats. Writes `benchmarks/results/domain_costs.csv`.
+is slower at one hour than at another. Seconds are those of all its trainings added up, side by side or not: by the
+clock it can be fewer. Memory is the most that the run's processes held together. Medians of the repeats. Writes
+`benchmarks/results/domain_costs.csv`.
 """
 
 from __future__ import annotations
