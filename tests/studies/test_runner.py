@@ -191,6 +191,21 @@ def test_runs_and_hours_are_listed(
     assert json.dumps(runs)
 
 
+def test_a_run_is_not_done_because_another_of_its_row_took_no_time(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path
+) -> None:
+    narrow = {"rows": ["supervised"], "fractions": [0.3]}
+    go(study_file, animals_file, tmp_path / "first", small, workers=1, seeds=[0], **narrow)
+    known = tmp_path / "known.csv"
+    rows = [{**row, "seconds": "0.0"} for row in table(tmp_path / "first")]
+    with open(known, "w", newline="") as file:
+        writer = csv.DictWriter(file, results.COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    plan = studies.plan_study(str(study_file), {"animals": animals_file}, tmp_path / "out", overrides=small, **narrow)
+    assert [(run["seed"], run["done"]) for run in studies.list_runs(*plan, known)] == [(0, True), (1, False)]
+
+
 def test_nothing_is_written_when_a_dataset_is_missing(study_file: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="where is animals"):
         studies.study(str(study_file), {}, tmp_path / "out")

@@ -83,7 +83,8 @@ def budget(specs: list[RunSpec]) -> str:
 
 def list_runs(grid: Study, specs: list[RunSpec], known: Path | None = None) -> list[dict[str, Any]]:
     """Every run with its trainings and hours, for --dry-run."""
-    cost = hours(specs, Results(specs, grid.every_round, known))
+    results = Results(specs, grid.every_round, known)
+    cost = hours(specs, results)
     return [
         {
             "dataset": spec.dataset,
@@ -92,7 +93,7 @@ def list_runs(grid: Study, specs: list[RunSpec], known: Path | None = None) -> l
             "seed": spec.seed,
             "trainings": trainings_of(spec.config),
             "hours": round(cost[spec], 3),
-            "done": cost[spec] == 0,
+            "done": results.of(spec) is not None,
         }
         for spec in specs
     ]
