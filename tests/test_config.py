@@ -89,6 +89,7 @@ def refused(overrides: dict[str, Any]) -> str:
         ({"trian.lr": 1}, 'trian.lr=1: unknown key "trian". Did you mean "train"?'),
         # Found by benchmarks/fuzz.py: it looks like a tag of pydantic's.
         ({"~seed": 1}, '~seed=1: unknown key "~seed". Did you mean "seed"?'),
+        ({"sorce": "a"}, 'sorce=a: unknown key "sorce". Did you mean "source"?'),
         ({"sead": 1}, 'sead=1: unknown key "sead". Did you mean "seed"?'),
         ({"train.loss": "msee"}, 'train.loss=msee: "msee" is not a value of train.loss. Did you mean "mse"?'),
         (

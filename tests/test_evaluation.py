@@ -70,6 +70,27 @@ def test_keypoints_are_found_by_name_where_the_file_has_more(run: Path, annotati
     assert placl.evaluate(run, annotations) == expected
 
 
+def test_a_file_with_some_of_the_keypoints(run: Path, annotations: Path) -> None:
+    content = json.loads(annotations.read_text())
+    (category,) = content["categories"]
+    category["keypoints"] = ["green", "tail"]
+    category |= {"skeleton": [], "flip_pairs": []}
+    for annotation in content["annotations"]:
+        annotation["keypoints"] = [*annotation["keypoints"][3:6], 1.0, 1.0, 2]
+    annotations.write_text(json.dumps(content))
+    listener = Listener()
+    score = placl.evaluate(run, annotations, watch=listener)
+    assert (score.value, score.instances, score.keypoints) == (100.0, 6, 6)
+    assert listener.lines == [
+        f"{annotations}: scored on 1 of the model's 3 keypoints, 1 of its 2, found by name.",
+    ]
+    for annotation in content["annotations"]:
+        annotation["keypoints"][2] = 0
+    annotations.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="no instance has a label of one of the model's keypoints"):
+        placl.evaluate(run, annotations)
+
+
 def test_other_keypoints_are_refused_unless_renamed(run: Path, annotations: Path) -> None:
     content = json.loads(annotations.read_text())
     content["categories"][0]["keypoints"] = ["r", "g", "b"]
@@ -163,3 +184,23 @@ def test_what_the_run_was_trained_on_is_said(run: Path, annotations: Path) -> No
     listener = Listener()
     placl.evaluate(run, annotations, watch=listener)
     assert listener.lines == ["3 of the 6 instances were in the run's training set: this is no test score."]
+
+
+def test_images_of_a_folder_are_known_again_in_a_file(run: Path, annotations: Path, tmp_path: Path) -> None:
+    """As copies under other names: ids of a folder and of a file are never the same."""
+    content = json.loads(annotations.read_text())
+    images, labels = (
+        content["images"][:1],
+        [a for a in content["annotations"] if a["image_id"] == content["images"][0]["id"]],
+    )
+    first = annotations.with_name("first.json")
+    first.write_text(json.dumps({**content, "images": images, "annotations": labels}))
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "other.png").write_bytes((annotations.parent / "images" / "1.png").read_bytes())
+    config = dot_config(**{"data.labeled": str(first), "data.unlabeled": str(plain)})
+    (run / "config.yaml").write_text(configuration.dump(config))
+    (run / "split.json").write_text(Split(("images/0.png#1", "images/0.png#2"), ("other.png",), (), (), ()).to_json())
+    listener = Listener()
+    placl.evaluate(run, annotations, watch=listener)
+    assert listener.lines == ["4 of the 6 instances were in the run's training set: this is no test score."]

@@ -10,7 +10,9 @@ import numpy as np
 from placl import config as configuration
 from placl.config import Data, Reward, Source
 from placl.data.correspondence import correspond
-from placl.data.load import load_dataset
+from placl.data.identity import identify
+from placl.data.instances import Instances
+from placl.data.load import load_dataset, read_instances
 from placl.data.pool import Pool
 from placl.data.sharing import brought_to
 from placl.data.sources import read_labelled
@@ -73,9 +75,10 @@ def examine(
     settings = _metric(model.config.reward, metric, alpha)
     if annotations is not None:
         source = Source(path=Path(annotations), images=Path(images) if images else None, split=split)
-        predicted, truth = _on_source(model, source, keypoints, watch)
+        predicted, truth, instances = _on_source(model, source, keypoints, watch)
         measured_on = str(annotations) if split is None else f"{split} of {annotations}"
-        _say_what_was_trained_on(run, truth, watch)
+        if run is not None and (seen := _trained_on(run, instances)):
+            watch.say(f"{seen} of the {len(truth)} instances were in the run's training set: this is no test score.")
     elif run is not None and (run / "config.yaml").is_file():
         predicted, truth, name = _on_own_split(model, run, watch)
         measured_on = f"{name} split of {run}"
@@ -91,18 +94,30 @@ def _metric(settings: Reward, metric: str | None, alpha: float | None) -> Reward
     return configuration.load(None, own | given).reward
 
 
-def _say_what_was_trained_on(run: Path | None, truth: Pool, watch: Watch) -> None:
-    split = read_split(run) if run is not None else None
-    if split is not None:
-        known = set(split.labelled + split.half_1 + split.half_2)
-        seen = sum(name in known for name in truth.ids)
-        if seen:
-            watch.say(f"{seen} of the {len(truth)} instances were in the run's training set: this is no test score.")
+def _trained_on(run: Path, instances: Instances) -> int:
+    """How many instances are of images that the run was trained on, under whatever name and as whatever copy.
+
+    Where the run's data are gone, or were never in files, they are known by their ids.
+    """
+    split = read_split(run)
+    if split is None:
+        return 0
+    known = set(split.labelled + split.half_1 + split.half_2)
+    by_id = np.array([name in known for name in instances.ids], dtype=bool)
+    try:
+        trained, _, _ = read_instances(read_config(run).data)
+    except InputError:
+        return int(by_id.sum())
+    rows = np.flatnonzero([name in known for name in trained.ids])
+    theirs, ours = identify([trained.take(rows).images, instances.images])
+    of_theirs = set(theirs)
+    by_image = np.array([identity in of_theirs for identity in ours], dtype=bool)
+    return int((by_id | by_image[instances.image_index]).sum())
 
 
 def _on_source(
     model: Model, source: Source, keypoints: tuple[str, ...] | None, watch: Watch
-) -> tuple[PseudoLabels, Pool]:
+) -> tuple[PseudoLabels, Pool, Instances]:
     file = source.path
     instances = read_labelled(source, Data(keypoints=keypoints)).instances
     if not instances.labelled.any():
@@ -111,18 +126,22 @@ def _on_source(
     found, wanted = instances.skeleton.keypoints, model.skeleton.keypoints
     if found != wanted:  # as of a model across domains, which has what two datasets share
         places = correspond(found, wanted)
-        if -1 in places:
+        both = [name for name, place in zip(wanted, places, strict=True) if place >= 0]
+        if not both:
             raise InputError(
                 f"{file}: its keypoints are not the model's: {', '.join(found)} against {', '.join(wanted)}. "
                 "Pass --keypoints if only the names differ."
             )
-        watch.say(f"{file}: scored on the model's keypoints, {len(wanted)} of its {len(found)}, found by name.")
+        of_model = "the model's" if len(both) == len(wanted) else f"{len(both)} of the model's {len(wanted)}"
+        watch.say(f"{file}: scored on {of_model} keypoints, {len(both)} of its {len(found)}, found by name.")
         instances = brought_to(instances, model.skeleton, places)
     instances = instances.take(np.flatnonzero(instances.labelled))
+    if not len(instances):
+        raise InputError(f"{file}: no instance has a label of one of the model's keypoints.")
     reading = read_out(model, instances, lambda done, total: watch.progress("images", done, total, "predicting"))
     for image, reason in reading.unreadable.items():
         raise InputError(f"{image}: cannot be read as an image ({reason}). Remove it from {file} or replace the file.")
-    return reading.labels, reading.pool
+    return reading.labels, reading.pool, instances
 
 
 def _on_own_split(model: Model, run: Path, watch: Watch) -> tuple[PseudoLabels, Pool, str]:

@@ -51,6 +51,9 @@ def test_flags_that_are_not_given_set_nothing() -> None:
     }
 
 
+COLLECTED = {"health": ["round_1: rewards hardly vary."], "domains": {}}
+
+
 class Stub:
     """Stands in for the training and keeps what it was asked for."""
 
@@ -64,7 +67,7 @@ class Stub:
 def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
     stub = Stub()
     monkeypatch.setattr("placl.api.train", stub)
-    monkeypatch.setattr("placl.report.collecting.collect", lambda run: {"health": ["round_1: rewards hardly vary."]})
+    monkeypatch.setattr("placl.report.collecting.collect", lambda run: COLLECTED)
     return stub
 
 
@@ -229,12 +232,18 @@ def test_across_domains_the_mapping_is_said_and_kept(
     test = domains / "test" / "annotations.json"
     ended = placl("train", *given, "--test", test, "--out", tmp_path / "run", *settings, "--json")
     assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["labels"] == {"labelled": 18, "unlabelled": 10, "val": 6, "test": 6}
+    content = json.loads(ended.out)
+    assert content["labels"] == {"labelled": 18, "unlabelled": 10, "val": 6, "test": 6}
+    assert (content["domains"]["val"], content["domains"]["test"]) == ("source", "target")
+    assert content["domains"]["keypoints"][1] == {"name": str(test), "shared": 10, "unused": ["s", "t", "u", "v"]}
     assert (
         "10 of 14 keypoints are trained: nose = Nose, left_ear = L_EarBase, right_ear = R_EarBase, neck," in ended.err
     )
     kept = json.loads((tmp_path / "run" / "keypoints.json").read_text())
     assert kept["keypoints"][:4] == ["Nose", "L_EarBase", "R_EarBase", "neck"]
+    table = placl("train", *given, "--test", test, "--out", tmp_path / "run", *settings, "--quiet").out
+    assert "val (source)" in table
+    assert "test (target)" in table
     assert kept["unused"] == {
         str(domains / "old.json"): ["left_hind_knee", "left_hind_paw", "right_hind_knee", "right_hind_paw"],
         str(test): ["s", "t", "u", "v"],

@@ -23,7 +23,20 @@ ANIMALPOSE = (
 
 @pytest.mark.parametrize(
     "name",
-    ["left_front_paw", "Left Front Paw", "leftFrontPaw", "L_F_Paw", "l_fore_paw", "paw_LF", "pawFL", "LEFT-FRONT-PAW"],
+    [
+        "left_front_paw",
+        "Left Front Paw",
+        "leftFrontPaw",
+        "L_F_Paw",
+        "l_fore_paw",
+        "paw_LF",
+        "pawFL",
+        "LEFT-FRONT-PAW",
+        "left_forepaw",
+        "leftforepaw",
+        "forepawL",
+        "frontpaw_left",
+    ],
 )
 def test_spellings_of_one_name(name: str) -> None:
     assert take_apart(name) == Name("left", "front", "paw")
@@ -38,6 +51,9 @@ def test_spellings_of_one_name(name: str) -> None:
         ("eyeL", Name("left", "", "eye")),
         ("hind_right_hoof", Name("right", "back", "hoof")),
         ("pawRH", Name("right", "back", "paw")),
+        ("hindleg", Name("", "back", "leg")),
+        ("forehead", Name("", "", "forehead")),
+        ("left_forearm", Name("left", "", "forearm")),
         ("tail_base", Name("", "", "tailbase")),
         ("wingL2", Name("left", "", "wing2")),
         ("back", Name("", "", "back")),  # of a bird

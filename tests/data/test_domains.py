@@ -112,7 +112,7 @@ def test_labels_of_the_target_by_mistake_are_refused_and_on_request_taken_off(dr
     new, old = drawn / "new" / "annotations.json", drawn / "old" / "annotations.json"
     assert refused(source=[old], target=[new]) == (
         f"{new}: 6 of the target's training instances have labels. Set data.ignore_target_labels=true to train on "
-        "their images alone, or name the file in source."
+        "their images alone; labels to train on belong into source."
     )
     dataset = load(tmp_path, source=[old], target=[new], ignore_target_labels=True)
     hidden = dataset.source == "unlabelled"
@@ -194,6 +194,27 @@ def test_images_of_the_source_are_not_the_targets(drawn: Path) -> None:
     _, role, notes = read_instances(Data(source=[old], target=[drawn / "old" / "images", drawn / "new" / "images"]))
     assert dict(Counter(role.tolist())) == {"labelled": 8, "unlabelled": 6}
     assert f"{drawn / 'old' / 'images'}: 8 instances are of images that other files name; left out." in notes
+
+
+def test_a_target_whose_images_are_all_the_sources_is_refused(drawn: Path) -> None:
+    old = drawn / "old" / "annotations.json"
+    said = refused(source=[old], target=[old], ignore_target_labels=True)
+    assert said.startswith(f"{old}: no image of the target is left: the source has all of them.")
+    assert said == refused(source=[old], target=[old, drawn / "old" / "images"], ignore_target_labels=True)
+
+
+def test_whose_labels_validate_is_kept(drawn: Path, tmp_path: Path) -> None:
+    old, new = drawn / "old" / "annotations.json", drawn / "new" / "annotations.json"
+    plain = drawn / "people" / "images"
+    for settings, expected in (
+        ({}, "source"),
+        ({"val": [new]}, "target"),
+        ({"val": [new], "val_from": "source"}, "source"),
+    ):
+        dataset = load(tmp_path, source=[old], target=[plain], **settings)
+        assert dataset.shared is not None
+        assert dataset.shared.to_dict()["val_of"] == expected
+    assert "data.val_from=source: 6 labelled validation instances of the target take no part." in dataset.notes
 
 
 def test_what_is_nowhere_is_named(drawn: Path, tmp_path: Path) -> None:

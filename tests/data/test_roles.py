@@ -63,7 +63,9 @@ def test_a_class_without_an_instance_is_named(part: Instances, words: str) -> No
 def test_the_target_validates_unless_the_source_is_asked_for() -> None:
     both: Roles = [("val", animals("a", "c")), (SOURCE_VAL, animals("b", "d"))]
     assert validating_role(both, "target") == ("val", [])
-    assert validating_role(both, "source") == (SOURCE_VAL, [])
+    told = "data.val_from=source: 1 labelled validation instances of the target take no part."
+    assert validating_role(both, "source") == (SOURCE_VAL, [told])
+    assert validating_role(both[1:], "source") == (SOURCE_VAL, [])
     bare: Roles = [("val", animals("a", "c", labelled="x")), *both[1:]]
     role, notes = validating_role(bare, "target")
     assert role == SOURCE_VAL

@@ -61,6 +61,7 @@ def test_a_source_is_brought_to_what_the_target_names() -> None:
             "animals.json": {"R_Eye": "R_Eye", "L_Eye": "L_Eye", "Nose": "Nose", "left_hip": "left_hip"},
         },
         "unused": {"people.json": [], "animals.json": ["tail"]},
+        "val_of": "target",
     }
     assert notes == [
         "people.json: 1 instances have no label of a shared keypoint; left out.",

@@ -39,6 +39,15 @@ def test_the_page_is_drawn_without_a_complaint(finished: Path, visit: Open) -> N
     assert seen.page.locator(".tile").count() == 24
 
 
+def test_across_domains_scores_say_whose_labels_they_are_of(told: dict[str, Any], tmp_path: Path, visit: Open) -> None:
+    shares = [{"name": "dogs.json", "shared": 14, "unused": []}, {"name": "cats.json", "shared": 14, "unused": ["ear"]}]
+    across = told | {"domains": {"val": "source", "test": "target", "keypoints": shares}}
+    page = opened(visit, tmp_path / "r.html", across)
+    assert {"val (source)", "test (target)"} <= set(page.locator("th").all_text_contents())
+    assert "Labels of the source validate, labels of the target test." in page.text_content("#page")
+    assert page.locator("tr", has_text="cats.json").locator("td").all_text_contents() == ["cats.json", "14", "ear"]
+
+
 def test_names_are_text(finished: Path, visit: Open) -> None:
     seen = visit((finished / "report.html").as_uri())
     assert seen.page.title() == "a <title><b> run · placl"

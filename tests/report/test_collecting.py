@@ -41,6 +41,23 @@ def test_the_gallery_has_every_networks_opinion(told: dict[str, Any]) -> None:
     assert gallery["pictures"][0].startswith("data:image/jpeg;base64,/9j/")
 
 
+def test_whose_labels_scores_are_of(run: Path) -> None:
+    assert collect(run)["domains"] == {}
+    maps = {"dogs.json": {"Nose": "nose", "tail": "tail"}, "cats.json": {"nose": "nose"}}
+    told = {"keypoints": ["nose", "tail"], "maps": maps, "unused": {"cats.json": ["ear"]}, "val_of": "source"}
+    (run / "keypoints.json").write_text(json.dumps(told))
+    assert collect(run)["domains"] == {
+        "val": "source",
+        "test": "target",
+        "keypoints": [
+            {"name": "dogs.json", "shared": 2, "unused": []},
+            {"name": "cats.json", "shared": 1, "unused": ["ear"]},
+        ],
+    }
+    (run / "keypoints.json").write_text(json.dumps({"maps": {"a": [], "b": {}}, "unused": {"b": 3}}))
+    assert collect(run)["domains"] == {"val": "", "test": "target", "keypoints": []}
+
+
 def test_half_a_run(run: Path) -> None:
     shutil.rmtree(run / "best")
     lines = (run / "results.csv").read_text().splitlines()

@@ -38,6 +38,8 @@ def train(
     """Train a model, or carry on with a training.
 
     For example: placl train --labeled ann.json --unlabeled photos/ --out runs/birds train.epochs=40
+
+    Labels of one species and images of another: placl train source=ann.json target=photos/ --out runs/birds
     """
     file, overrides = split_settings(settings or [])
     overrides |= flags(labeled, images, unlabeled, val, test, options.names(keypoints), preset, seed, corrections)
@@ -109,7 +111,7 @@ def summary(result: Result) -> dict[str, Any]:
     from placl.report.collecting import collect
     from placl.run.folder import read_split
 
-    split = read_split(result.run)
+    split, told = read_split(result.run), collect(result.run)
     return {
         "run": result.run,
         "best": result.best,
@@ -118,7 +120,8 @@ def summary(result: Result) -> dict[str, Any]:
         "gap_recovered": result.gap_recovered,
         "seconds": round(result.seconds, 1),
         "report": result.run / "report.html",
-        "health": collect(result.run)["health"],
+        "health": told["health"],
+        "domains": told["domains"],
         "labels": {
             "labelled": len(split.labelled) if split else 0,
             "unlabelled": len(split.half_1) + len(split.half_2) if split else 0,
@@ -131,6 +134,8 @@ def summary(result: Result) -> dict[str, Any]:
 def show(result: Result) -> None:
     from placl.report.collecting import collect
 
+    told = collect(result.run)
+    val, test = (f"{part} ({told['domains'][part]})" if told["domains"].get(part) else part for part in ("val", "test"))
     rows = [
         (
             f"{row['stage']} *" if row["stage"] == result.best else str(row["stage"]),
@@ -142,10 +147,10 @@ def show(result: Result) -> None:
         )
         for row in result.rows
     ]
-    print_table(("stage", "val", "test", "labels", "selected", "training, s"), rows, result.row(result.best)["metric"])
+    print_table(("stage", val, test, "labels", "selected", "training, s"), rows, result.row(result.best)["metric"])
     if result.gap_recovered is not None:
         print(f"{share(result.gap_recovered)} of the gap between few and all labels recovered")
-    for complaint in collect(result.run)["health"]:
+    for complaint in told["health"]:
         print(f"warning: {complaint}")
     print(f"the report is {result.run / 'report.html'}")
     print(f"* the model is in {result.run / 'best'}. Next: placl predict {shlex.quote(str(result.run))} IMAGE")

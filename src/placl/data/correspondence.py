@@ -17,6 +17,7 @@ _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W0-9A-Z
 _SIDES = {"l": "left", "left": "left", "r": "right", "right": "right"}
 _LEGS = {"front": "front", "fore": "front", "back": "back", "hind": "back", "rear": "back"}
 _LETTERS = {"f": "front", "b": "back", "h": "back"}  # of legs, only beside a side: L_F_Paw, pawLH
+_OF_LEGS = re.compile(r"(fore|front|hind|rear|back)(paw|foot|hoof|leg|limb|toe|knee|elbow|ankle|wrist)")  # hindpaw
 
 
 class Name(NamedTuple):
@@ -47,7 +48,7 @@ def take_apart(name: str) -> Name:
     words = [word.lower() for word in _WORDS.findall(name)] or [name]
     side = legs = ""
     part: list[str] = []
-    for word in words:
+    for word in _apart(words):
         prefix = next((one for one in ("left", "right") if word.startswith(one) and len(word) > len(one) + 1), "")
         code = _code(word) if len(words) > 1 else None
         if not side and word in _SIDES:
@@ -64,6 +65,16 @@ def take_apart(name: str) -> Name:
     if not part:  # "back" is a part of a bird, not a pair of legs
         return Name(side, "", legs or side)
     return Name(side, legs, "".join(part))
+
+
+def _apart(words: list[str]) -> list[str]:
+    """Words of which none is several: lefthindpaw is left, hind, paw; forehead is no pair of legs."""
+    found: list[str] = []
+    for word in words:
+        side = next((one for one in ("left", "right") if word.startswith(one)), "")
+        legs = _OF_LEGS.fullmatch(word.removeprefix(side))
+        found += [word] if legs is None else [*filter(None, [side]), *legs.groups()]
+    return found
 
 
 def _code(word: str) -> tuple[str, str] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from placl import config as configuration
 from placl.config import Data, Source
+from placl.config_checks import ACROSS
 from placl.data.dividing import without_labels
 from placl.data.formats.registry import WITHOUT_LABELS, recognise
 from placl.data.instances import Instances, Roles
@@ -37,16 +38,19 @@ def read_domains(settings: Data) -> Domains:
     if settings.protocol is not None:  # it has its own validation part
         roles, _, told = read_given(settings)
         notes += told
+        target = settings.protocol.removeprefix(ACROSS)
+        val_of = "target" if any(role == "val" and target in found.classes for role, found in roles) else "source"
         parts = [Part(role, found, settings.protocol, role == "labelled") for role, found in roles]
         parts += [part for part in sources if part.role == "labelled"]
     else:
         parts = [*sources, *_targets(settings, notes)]
         validating, told = validating_role(((part.role, part.instances) for part in parts), settings.val_from)
         notes += told
+        val_of = "source" if validating == SOURCE_VAL else "target"
         parts = [replace(part, role=own) for part in parts if (own := as_role(part.role, validating))]
     parts.sort(key=lambda part: part.role == "unlabelled")  # images that others name are left out of what comes last
     shared, parts = share(parts, notes)
-    return Domains(tuple(parts), shared, tuple(notes))
+    return Domains(tuple(parts), replace(shared, val_of=val_of), tuple(notes))
 
 
 def _sources(settings: Data, notes: list[str]) -> list[Part]:
@@ -120,7 +124,7 @@ def _refuse_labels(given: Path | Source, instances: Instances, settings: Data) -
     if labels and not settings.ignore_target_labels:
         raise InputError(
             f"{_name(given)}: {labels} of the target's training instances have labels. Set "
-            "data.ignore_target_labels=true to train on their images alone, or name the file in source."
+            "data.ignore_target_labels=true to train on their images alone; labels to train on belong into source."
         )
 
 

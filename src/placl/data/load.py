@@ -96,12 +96,21 @@ def _read_all(settings: Data) -> tuple[Instances, np.ndarray, list[str], Shared 
         if not any(role == "labelled" for role, _ in sources):
             raise InputError(f"{_named(settings)}: all its images are for validation or test, none to train on.")
     sources = one_role_each(sources, names, notes)
+    if shared is not None and not any(len(found) for role, found in sources if role == "unlabelled"):
+        raise InputError(
+            f"{_target(settings)}: no image of the target is left: the source has all of them. Choose other images, or "
+            "classes of a file that is both: source={path: ..., classes: [...]} target={path: ..., classes: [...]}."
+        )
     skeleton = next((s.skeleton for _, s in sources if s.skeleton is not None), None)
     if skeleton is None:
         raise InputError(f"{_named(settings)}: no annotation has keypoints. Name a file that has labels.")
     instances = join([found.with_skeleton(skeleton) for _, found in sources])
     role_of = np.concatenate([np.full(len(found), role, dtype="<U10") for role, found in sources])
     return instances, role_of, notes, shared
+
+
+def _target(settings: Data) -> str:
+    return str(settings.root if settings.protocol else path_of(settings.target[0]))
 
 
 def _named(settings: Data) -> str:

@@ -199,7 +199,7 @@ def _animalpose(root: Path) -> tuple[Roles, list[str]]:
     if all(file.is_file() for file in files):
         read = [_with_sigmas(coco.read_coco(file, root)) for file in files]
         return list(zip(("labelled", "val", "test"), read, strict=True)), []
-    found = animalpose.FORMAT.read(root, Options())
+    found = animalpose.FORMAT.read(_first_file(root, ("keypoints.json",)), Options())
     sizes = PROTOCOLS["animalpose"].counts
     return _by_role(found.instances, _drawn_images(len(found.instances.images), sizes)), list(found.notes)
 

@@ -33,12 +33,14 @@ class Shared:
     skeleton: Skeleton
     names: dict[str, dict[str, str]]  # by source or target: its own name -> that of the training
     unused: dict[str, tuple[str, ...]]  # by source or target: its keypoints that nothing is trained of
+    val_of: str = "target"  # whose labels validate, or "source"; those that test are always the target's
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "keypoints": list(self.skeleton.keypoints),
             "maps": self.names,
             "unused": {name: list(keypoints) for name, keypoints in self.unused.items()},
+            "val_of": self.val_of,
         }
 
     def lines(self) -> list[str]:

@@ -48,6 +48,7 @@ def collect(run: Path) -> dict[str, Any]:
         "finished": bool(best),
         "best": best.get("stage"),
         "counts": {role: len(ids) for role, ids in split.items() if isinstance(ids, list)},
+        "domains": _domains(read_object(run / "keypoints.json")),
         "select": {key: _section(config, "select").get(key) for key in ("level", "scale")},
         "stages": stages,
         "searching": searching,
@@ -57,6 +58,19 @@ def collect(run: Path) -> dict[str, Any]:
     }
     found: dict[str, Any] = plain(told | {"health": health(told)})
     return found
+
+
+def _domains(told: dict[str, Any]) -> dict[str, Any]:
+    """Across domains: whose labels each score is measured on, and how many keypoints each source and target shares."""
+    maps, unused = _section(told, "maps"), _section(told, "unused")
+    if not maps:
+        return {}
+    shares = [
+        {"name": name, "shared": len(names), "unused": [str(one) for one in rest]}
+        for name, names in maps.items()
+        if isinstance(names, dict) and isinstance(rest := unused.get(name, []), list)
+    ]
+    return {"val": str(told.get("val_of", "")), "test": "target", "keypoints": shares}
 
 
 def _stage(run: Path, row: dict[str, str]) -> dict[str, Any]:

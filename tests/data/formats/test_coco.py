@@ -307,7 +307,8 @@ BROKEN = {
     "no category": (drop("annotations", 1, "category_id"), "annotation 2 points to category null"),
     "too few keypoints": (
         set_at("annotations", 1, "keypoints", value=[1, 2, 2] * 2),
-        'annotation 2 has 2 keypoints, category "bird" has 3. Fix the file or pass --keypoints.',
+        'annotation 2 has 2 keypoints, category "bird" has 3. Fix the file or name as many: --keypoints, or '
+        "`keypoints` of a source.",
     ),
     "odd keypoints": (
         set_at("annotations", 1, "keypoints", value=[1] * 8),

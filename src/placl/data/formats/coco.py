@@ -172,7 +172,8 @@ def _labels(
     def wrong(annotation: Record) -> str:
         values, category = annotation["keypoints"], quoted(categories[annotation["category_id"]].get("name"))
         if isinstance(values, list) and len(values) != 3 * k and len(values) % 3 == 0:
-            return f" has {len(values) // 3} keypoints, category {category} has {k}. Fix the file or pass --keypoints."
+            advice = "Fix the file or name as many: --keypoints, or `keypoints` of a source."
+            return f" has {len(values) // 3} keypoints, category {category} has {k}. {advice}"
         return f': "keypoints" is not a list of {3 * k} numbers (x, y, visibility of each).'
 
     given = [annotations[i] for i in rows]

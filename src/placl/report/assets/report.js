@@ -96,9 +96,16 @@ function headline(run) {
 }
 function stageTable(run) {
   if (!run.stages.length) return null;
-  const head = ["stage", "val", "test", "labels", "pseudo-labels used", "training, s"];
+  const of = (part) => run.domains[part] ? `${part} (${run.domains[part]})` : part;
+  const head = ["stage", of("val"), of("test"), "labels", "pseudo-labels used", "training, s"];
   return el("div", {class: "wide"}, el("table", {}, el("thead", {}, el("tr", {}, head.map((text) => el("th", {}, text)))), el("tbody", {}, run.stages.map((stage) =>
     el("tr", stage.name === run.best ? {class: "best", title: "the model in best/"} : {}, [title(stage.name) + (stage.name === run.best ? " *" : ""), shown(stage.val, 2), shown(stage.test, 2), shown(stage.labels, 0), isNumber(stage.selected) ? `${(100 * stage.selected).toFixed(0)} %` : "–", shown(stage.seconds, 0)].map((text) => el("td", {}, text)))))));
+}
+// Across domains: what each source and target has of the keypoints that are trained.
+function domains(run) {
+  const shares = run.domains.keypoints || [];
+  return shares.length ? el("div", {class: "wide"}, el("table", {}, el("thead", {}, el("tr", {}, ["source or target", "keypoints", "not trained"].map((text) => el("th", {}, text)))), el("tbody", {}, shares.map((one) =>
+    el("tr", {}, [one.name, String(one.shared), one.unused.join(", ") || "–"].map((text) => el("td", {}, text))))))) : null;
 }
 function accuracy(list) {
   const series = [];
@@ -220,6 +227,7 @@ function render() {
     several ? section("Compared", "", all, charts(accuracy(list), curricula(list), keypoints(list))) : null,
     tabs, several ? el("p", {}, summary) : null, headline(run), run.health.map((text) => el("div", {class: "warn", role: "note"}, text)),
     section("Rounds", "Each round, a new network learns from labels and from what the network before said of images without.", charts(accuracy([run]), curricula([run]), selected(run)), stageTable(run)),
+    section("Across domains", run.domains.val ? `Labels of the ${run.domains.val} validate, labels of the target test.` : "", domains(run)),
     section("Search", "Candidates are short trainings, scored on validation data.", searches(run)),
     section("Confidence and truth", "What networks said of validation data, whose labels they never learned from.", charts(trust(run), keypoints([run]))),
     section("Pseudo-labels", "Filled: selected at the threshold. Hollow: not. Click a picture for what each round said of it.", gallery(run)),
