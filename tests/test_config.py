@@ -70,6 +70,15 @@ def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
+def test_what_only_the_command_line_reads_is_not_advised_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("targt: photos\n")
+    with pytest.raises(InputError) as error:
+        configuration.load(file)
+    assert 'unknown key "targt"' in str(error.value)
+    assert '"target"' not in str(error.value)
+
+
 def refused(overrides: dict[str, Any]) -> str:
     with pytest.raises(InputError) as caught:
         load(None, overrides)

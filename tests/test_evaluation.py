@@ -189,10 +189,8 @@ def test_what_the_run_was_trained_on_is_said(run: Path, annotations: Path) -> No
 def test_images_of_a_folder_are_known_again_in_a_file(run: Path, annotations: Path, tmp_path: Path) -> None:
     """As copies under other names: ids of a folder and of a file are never the same."""
     content = json.loads(annotations.read_text())
-    images, labels = (
-        content["images"][:1],
-        [a for a in content["annotations"] if a["image_id"] == content["images"][0]["id"]],
-    )
+    images = content["images"][:1]
+    labels = [annotation for annotation in content["annotations"] if annotation["image_id"] == images[0]["id"]]
     first = annotations.with_name("first.json")
     first.write_text(json.dumps({**content, "images": images, "annotations": labels}))
     plain = tmp_path / "plain"

@@ -188,7 +188,9 @@ def _explain(problem: ErrorDetails, file: Path | None, overrides: dict[str, Any]
     where = _blame(key, value, file, overrides)
     if problem["type"] == "extra_forbidden":
         valid = [k.rpartition(".")[2] for k in _known_keys() if k.rpartition(".")[0] == ".".join(parts[:-1])]
-        valid = (valid if parts[:-1] else [*valid, *SHORT]) or list(Source.model_fields)  # in a list of sources
+        valid = valid or list(Source.model_fields)  # in a list of sources
+        if parts == [key] and key in overrides:  # files do not read SHORT
+            valid += SHORT
         return f'{where}: unknown key "{key}". {_nearest(parts[-1], valid, "Known here")}'
     if problem["type"] == "literal_error":
         valid = [str(v) for v in _literal(parts)] or [problem["ctx"]["expected"]]

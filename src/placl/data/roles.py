@@ -52,11 +52,11 @@ def validating_role(roles: Iterable[tuple[str, Instances]], val_from: ValFrom) -
 
     Where that one is empty, a part of the labelled source instances is held out when the split is drawn.
     """
-    unread = sum(int(part.labelled.sum()) for role, part in roles if role == "val")
+    labelled = sum(int(part.labelled.sum()) for role, part in roles if role == "val")
     if val_from == "source":
-        told = f"data.val_from=source: {unread} labelled validation instances of the target take no part."
-        return SOURCE_VAL, [told] if unread else []
-    if unread:
+        told = f"data.val_from=source: {labelled} labelled validation instances of the target take no part."
+        return SOURCE_VAL, [told] if labelled else []
+    if labelled:
         return "val", []
     return SOURCE_VAL, ["the target has no labelled validation part: held-out source instances validate."]
 
