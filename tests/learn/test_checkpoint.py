@@ -75,6 +75,7 @@ def test_interrupted_after_any_step_it_ends_in_the_same_bits(
     [
         {"train.epoch": "data"},
         {"train.labelled_share": None, "train.optimizer": "adam"},
+        {"train.optimizer": "muon"},
         {"select.level": "instance", "train.precision": "bfloat16"},
     ],
 )

@@ -30,6 +30,7 @@ CPU = torch.device("cpu")
 TWENTY_STEPS = {"train.epochs": 4, "train.steps_per_epoch": 5, "train.precision": "float32"}
 ADAM = {"train.optimizer": "adam", "train.loss": "mse", "train.weight_decay": 0.01}
 ADAMW = {"train.optimizer": "adamw", "train.loss": "bce", "train.weight_decay": 0.1}
+MUON = {"train.optimizer": "muon", "train.loss": "bce", "train.weight_decay": 0.1}
 # Common random numbers for the first two; the third has other weights, batches and augmentation.
 JOBS = [Job(Curriculum((0.9, 0.5)), 7), Job(Curriculum((0.1, 0.7)), 7), Job(Curriculum((0.4, 0.2)), 8)]
 NOISE = 0.02  # of the way that training took the weights; less than 1e-6 where this was written
@@ -74,7 +75,7 @@ def test_networks_that_the_data_brings(make_task: Callable[..., Task]) -> None:
         assert distance(found, alone(task, job), task, 3) < NOISE
 
 
-@pytest.mark.parametrize("changes", [ADAM, ADAMW], ids=["adam", "adamw"])
+@pytest.mark.parametrize("changes", [ADAM, ADAMW, MUON], ids=["adam", "adamw", "muon"])
 def test_a_stack_is_its_networks_to_the_last_digits_of_double_precision(tiny: MakeConfig, changes: Any) -> None:
     """In float32, Adam makes steps out of the noise of gradients that are nearly 0; here the noise is 1e-16."""
     config = tiny(changes)

@@ -19,6 +19,7 @@ from placl.learn.checkpoint import Checkpoint, Progress
 from placl.learn.course import Course, TrainingSet
 from placl.learn.device import autocast, pick_device, thread_count
 from placl.learn.losses import heatmap_loss
+from placl.learn.muon import Muon
 from placl.learn.network import first_network
 from placl.models import zoo
 
@@ -95,8 +96,13 @@ def train_network(
     return Trained(net, progress.seen, tuple(course.selected), diverged, progress.earlier)
 
 
-def make_optimizer(net: nn.Module | list[dict[str, Any]], config: Config) -> torch.optim.Optimizer:
-    """Of a network, or of groups of parameters with settings of their own."""
+def make_optimizer(
+    net: nn.Module | list[dict[str, Any]], config: Config, *, stacked: bool = False
+) -> torch.optim.Optimizer:
+    """Of a network, or of groups of parameters with settings of their own; ``stacked``: of several networks in one."""
     trained: Iterable[Any] = net.parameters() if isinstance(net, nn.Module) else net
+    lr, decay = config.train.lr, config.train.weight_decay
+    if config.train.optimizer == "muon":
+        return Muon(trained, lr, decay, stacked=stacked)
     kind = torch.optim.Adam if config.train.optimizer == "adam" else torch.optim.AdamW
-    return kind(trained, lr=config.train.lr, weight_decay=config.train.weight_decay, fused=True)
+    return kind(trained, lr=lr, weight_decay=decay, fused=True)

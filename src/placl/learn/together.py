@@ -155,8 +155,8 @@ def _losses(kind: LossKind, outputs: Tensor, batches: Sequence[Batch]) -> Tensor
 class Stack:
     """M networks of one architecture as one. Its tensors are (M, ...): a row is a network.
 
-    Adam works on each number by itself, so one optimiser over the stacked weights is M optimisers. BatchNorm updates
-    its running statistics in place, which under ``vmap`` goes into the rows of the stacked buffers.
+    Adam works on each number by itself and Muon on each row, so one optimiser over the stacked weights is M optimisers.
+    BatchNorm updates its running statistics in place, which under ``vmap`` goes into the rows of the stacked buffers.
     """
 
     def __init__(self, nets: Sequence[KeypointNet], config: Config) -> None:
@@ -168,7 +168,7 @@ class Stack:
         self._weights = nn.ParameterList(weights.values())
         for weight, stacked in zip(self._weights, weights.values(), strict=True):
             weight.requires_grad_(stacked.requires_grad)
-        self._optimizer = make_optimizer(self._weights, config)
+        self._optimizer = make_optimizer(self._weights, config, stacked=True)
 
     def __call__(self, images: Tensor) -> Tensor:
         """(M, B, 3, S, S) images -> (M, B, K, H, W)"""
@@ -204,7 +204,7 @@ class Stack:
         before, states = list(self._weights), self._optimizer.state
         self._buffers = {name: of(buffer) for name, buffer in self._buffers.items()}
         self._weights = nn.ParameterList(nn.Parameter(of(weight), weight.requires_grad) for weight in before)
-        self._optimizer = make_optimizer(self._weights, self._config)
+        self._optimizer = make_optimizer(self._weights, self._config, stacked=True)
         for old, new in zip(before, self._weights, strict=True):
             if old in states:  # all but the count of steps, which they share, have a row a network
                 state = {name: of(value) if value.ndim else value for name, value in states[old].items()}
