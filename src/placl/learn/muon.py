@@ -92,7 +92,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def _in_memory_order(weight: Tensor) -> Tensor:
-    """Channels last where they lie so in memory: flattening copies nothing, and the order of columns does not matter."""
+    """Channels last where they lie so in memory: flattening copies nothing. The order of columns does not matter."""
     last = weight.ndim == 4 and weight.is_contiguous(memory_format=torch.channels_last)
     return weight.permute(0, 2, 3, 1) if last else weight
 
