@@ -2,9 +2,10 @@
 
     python benchmarks/study.py ../shared cub
     python benchmarks/study.py ../shared lspet
+    python benchmarks/study.py ../shared cub --grid optimizers      # another of the grids beside this file
 
 Hours on two cores. It can be interrupted at any moment: the same command carries on, also on another machine. What is
-finished stands in benchmarks/results/study_NAME.csv and .md, and is not run again.
+finished stands in benchmarks/results/GRID_NAME.csv and .md, and is not run again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from placl.config import parse_override
 from placl.studies import study
 
 HERE = Path(__file__).parent
+GRIDS = ("study", "experiments", "optimizers")
 COUNTS = {"cub": (5864, 2958, 2966), "lspet": (10_000, 1_000, 1_000)}  # train, val and test images: the paper's
 
 Image = dict[str, Any]
@@ -46,8 +48,8 @@ def write_part(content: dict[str, Any], file: Path, wanted: Callable[[Image], bo
     return len(images)
 
 
-def prepare(shared: Path, name: str, folder: Path) -> Path:
-    """A dataset file with the paper's split."""
+def prepare(shared: Path, name: str, folder: Path, *, tested: bool = True) -> Path:
+    """A dataset file with the paper's split, of which test images may be left out."""
     if name == "cub":  # by species: 100, 50 and 50
         birds = unpack(shared / "data" / "cub.tar", folder / "cub")
         counts = (
@@ -66,8 +68,9 @@ def prepare(shared: Path, name: str, folder: Path) -> Path:
         )
         parts = {"train": "lspet/train.json", "val": "lsp/val.json", "test": "lsp/test.json"}
     assert counts == COUNTS[name], f"{name}: {counts} images, the paper has {COUNTS[name]}"
-    file = folder / f"{name}.yaml"
-    file.write_text(f"labeled: {parts['train']}\nval: {parts['val']}\ntest: {parts['test']}\n")
+    test = f"test: {parts['test']}\n" if tested else ""
+    file = folder / (f"{name}.yaml" if tested else f"{name}-val.yaml")
+    file.write_text(f"labeled: {parts['train']}\nval: {parts['val']}\n{test}")
     return file
 
 
@@ -115,9 +118,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shared", type=Path, help="folder with data/cub.tar, data/lspet.tar and data/lsp.tar")
     parser.add_argument("name", choices=COUNTS)
+    parser.add_argument("--grid", choices=GRIDS, default=GRIDS[0], help="what is run")
     arguments = study_arguments(parser)
-    file = prepare(arguments.shared, arguments.name, arguments.out / "study-data")
-    carry_on("study.yaml", f"study_{arguments.name}", {arguments.name: file}, arguments)
+    grid, name = arguments.grid, arguments.name
+    file = prepare(arguments.shared, name, arguments.out / "study-data", tested=grid != "experiments")
+    carry_on(f"{grid}.yaml", f"{grid}_{name}", {name: file}, arguments)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placl.studies.study import read_study
-from placl.studies.tables import cells, gap_recovered, html, make_tables, markdown, paper_numbers
+from placl.studies.tables import cells, gap_recovered, html, make_tables, markdown, notes, paper_numbers
 
 
 def row(method: str, test: float, seed: int = 0, fraction: float = 0.05, dataset: str = "cub") -> dict[str, Any]:
@@ -41,6 +41,16 @@ def test_the_gap_is_of_means() -> None:
 
 def test_a_run_without_a_test_set_has_no_cell() -> None:
     assert cells([{**row("pl", 1.0), "test": None}]) == {}
+
+
+def test_a_study_may_be_of_validation_scores() -> None:
+    rows = [{**row("pl", 1.0, seed), "test": None, "val": val} for seed, val in enumerate((60.0, 62.0))]
+    grid = read_study("table1").model_copy(update={"scored_on": "val"})
+    (table,) = make_tables(grid, rows)
+    assert table.head[:2] == ("method", "val")
+    assert table.lines[0][1] == "61.0 ± 1.4"
+    assert "scored on that validation set" in notes(grid, "cpu", "1 step")
+    assert "scored on the test set once" in notes(read_study("table1"), "cpu", "1 step")
 
 
 def test_a_table_has_ours_and_the_papers_and_the_cost() -> None:

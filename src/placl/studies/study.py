@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -53,6 +53,7 @@ class Study(BaseModel):
     variants: dict[str, dict[str, Any]] = {}  # name -> settings: every row once for each
     settings: dict[str, Any] = {}  # of all runs
     every_round: bool = False  # a row for each round of a run
+    scored_on: Literal["test", "val"] = "test"  # what tables are of; val: to choose settings by, test data stay unseen
     across_domains: bool = False  # what is unlabelled is of another domain: all rows have all labels of the source
 
     def narrowed(self, **choice: Sequence[Any] | None) -> Study:

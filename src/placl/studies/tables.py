@@ -38,25 +38,25 @@ class Cell:
 Place = tuple[str, str, float]  # dataset, method, fraction
 
 
-def cells(rows: Iterable[dict[str, Any]]) -> dict[Place, Cell]:
-    """The finished runs, seeds put together, by their test scores."""
+def cells(rows: Iterable[dict[str, Any]], scored_on: str = "test") -> dict[Place, Cell]:
+    """The finished runs, seeds put together, by their scores."""
     groups: dict[Place, list[dict[str, Any]]] = {}
     for row in rows:
-        if row["test"] not in (None, ""):
+        if row[scored_on] not in (None, ""):
             place = str(row["dataset"]), str(row["method"]), float(row["fraction"])
             groups.setdefault(place, []).append(row)
-    return {place: _cell(group) for place, group in groups.items()}
+    return {place: _cell(group, scored_on) for place, group in groups.items()}
 
 
-def _cell(rows: Sequence[dict[str, Any]]) -> Cell:
-    tests = [float(row["test"]) for row in rows]
+def _cell(rows: Sequence[dict[str, Any]], scored_on: str) -> Cell:
+    scores = [float(row[scored_on]) for row in rows]
     trainings, images, seconds = (
         statistics.mean(float(row[key]) for row in rows) for key in ("trainings", "images", "seconds")
     )
-    deviation = statistics.stdev(tests) if len(tests) > 1 else None
+    deviation = statistics.stdev(scores) if len(scores) > 1 else None
     found = [float(row["test_pck"]) for row in rows if row.get("test_pck") not in (None, "")]
     pck = statistics.mean(found) if len(found) == len(rows) else None
-    return Cell(statistics.mean(tests), deviation, len(tests), trainings, images, seconds, pck)
+    return Cell(statistics.mean(scores), deviation, len(scores), trainings, images, seconds, pck)
 
 
 def gap_recovered(found: dict[Place, Cell], place: Place) -> float | None:
@@ -99,7 +99,7 @@ HEAD = ("method", "test", "paper", "gap recovered", "seeds", "trainings", "image
 
 
 def make_tables(study: Study, rows: Sequence[dict[str, Any]]) -> list[Table]:
-    found, paper = cells(rows), paper_numbers(study.name)
+    found, paper = cells(rows, study.scored_on), paper_numbers(study.name)
     titles = {row.name: row.title for row in study.rows}
     if study.across_domains:
         return domain_tables(study.datasets, found, paper, titles)
@@ -112,7 +112,8 @@ def make_tables(study: Study, rows: Sequence[dict[str, Any]]) -> list[Table]:
                 places.append((dataset, "supervised", FULL))
             lines = tuple(_line(found, paper, place, titles) for place in places)
             if lines:
-                tables.append(Table(f"{dataset}, {100 * fraction:g} % of the labels", HEAD, lines))
+                head = (HEAD[0], study.scored_on, *HEAD[2:])
+                tables.append(Table(f"{dataset}, {100 * fraction:g} % of the labels", head, lines))
     return tables
 
 
@@ -170,9 +171,10 @@ def notes(study: Study, scale: str, budget: str) -> str:
             "its search. The paper's numbers are of AlphaPose's network with ResNet-101, trained on people as well: "
             "they stand beside ours for their order, not their size."
         )
+    scored = "scored on the test set once" if study.scored_on == "test" else "scored on that validation set"
     return (
         f"Scale {scale}. Every row ends with a training of the same budget ({budget}), has the same labels, "
-        "augmentation and validation set, and is scored on the test set once. Mean ± standard deviation over seeds, "
+        f"augmentation and validation set, and is {scored}. Mean ± standard deviation over seeds, "
         "each with labels and weights of its own. Trainings, images and minutes are of a whole run with its search. "
         "The paper's numbers are of HRNet-w32 at 256 px: they stand beside ours for their order, not their size."
     )
