@@ -307,6 +307,12 @@ def test_a_share_of_the_batch_leaves_room_for_both_sets(share: float) -> None:
     assert refused({"train.labelled_share": share}).startswith("train.labelled_share=")
 
 
+def test_networks_that_label_may_have_smaller_batches() -> None:
+    config = load(None, {"train.batch": 64, "teacher.batch": 32, "proxy.batch": 8})
+    assert (config.train.batch, config.taught().train.batch, config.proxied().train.batch) == (64, 32, 8)
+    assert load(None, {"train.batch": 64}).taught().train.batch == 64
+
+
 def test_a_preset_s_proxy_grows_with_the_groups_where_it_is_not_named() -> None:
     """So that nobody is refused for a number he did not write, and models of long trainings load."""
     assert load(None, {"train.epochs": 100}).proxy.epochs == 20

@@ -31,11 +31,12 @@ def doubts(pool: Pool, config: Config) -> list[str]:
 def check(problem: Problem, config: Config) -> None:
     """Refuse what cannot work before anything is trained."""
     labelled, batch = len(problem.labelled), config.train.batch
-    if labelled < batch:
-        raise InputError(
-            f"{labelled} labelled instances are fewer than a batch of {batch}. "
-            f"Label more or set train.batch={labelled}."
-        )
+    for section, size in (("train", batch), ("teacher", config.teacher.batch), ("proxy", config.proxy.batch)):
+        if labelled < (size or 0):
+            raise InputError(
+                f"{labelled} labelled instances are fewer than a batch of {size}. "
+                f"Label more or set {section}.batch={labelled}."
+            )
     gpus = config.ray.gpus_per_candidate or 1
     if config.execute.where == "ray" and gpus > batch:
         raise InputError(

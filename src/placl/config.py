@@ -247,6 +247,7 @@ class Variation(Section):
     width: Positive | None = Field(None, description="channel multiplier")
     epochs: Count | None = Field(None, description="epochs; groups keep their share of the training")
     steps_per_epoch: Count | None = Field(None, description="for epoch: steps")
+    batch: Count | None = Field(None, description="images a step; few labels want small batches")
 
 
 class Teacher(Variation):
@@ -430,7 +431,7 @@ class Config(Section):
         epochs = by.epochs or self.train.epochs
         # Milestones keep their place in a shorter or longer training.
         milestones = tuple(max(1, round(m * epochs / self.train.epochs)) for m in self.train.milestones)
-        train = {"epochs": epochs, "milestones": milestones, "steps_per_epoch": by.steps_per_epoch}
+        train = {"epochs": epochs, "milestones": milestones, "steps_per_epoch": by.steps_per_epoch, "batch": by.batch}
         return self.model_copy(
             update={
                 "model": self.model.model_copy(update={k: v for k, v in model.items() if v is not None}),

@@ -10,8 +10,9 @@ import pytest
 
 from placl.config import Config
 from placl.studies.results import COLUMNS, Results, settings_key
-from placl.studies.study import RunSpec
+from placl.studies.study import RunSpec, expand, read_study
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MakeConfig = Callable[[dict[str, Any]], Config]
 SEARCH = {"search.steps": 9, "proxy.steps_per_epoch": 1, "search.lr": 0.7, "search.pick": "best"}
 ROUNDS = {"rounds.count": 5, "rounds.cross_training": False, "rounds.finish": "last"}
@@ -59,6 +60,21 @@ def test_results_of_older_versions_have_no_pck_and_are_read(tiny: MakeConfig, tm
     found = Results([spec], known=tmp_path / "known.csv").of(spec)
     assert found is not None
     assert (found["test"], found["test_pck"], found["val"]) == (60.5, None, None)
+
+
+def test_a_setting_that_older_versions_had_not_is_read_where_it_is_set(tiny: MakeConfig) -> None:
+    for key, value in {"teacher.batch": 4, "proxy.batch": 4, "rounds.continued": 0.5}.items():
+        assert differs(tiny, {"method": "placl"}, {key: value}), key
+
+
+def test_finished_runs_of_the_repository_are_still_known(tmp_path: Path) -> None:
+    """A new setting, left alone, does not make days of results void."""
+    (tmp_path / "data.yaml").write_text("source: a.json\ntarget: b.json\n")
+    grid = read_study(str(BENCHMARKS / "domains.yaml"))
+    data = dict.fromkeys(grid.datasets, tmp_path / "data.yaml")
+    specs = expand(grid, data, tmp_path)
+    known = Results(specs, known=BENCHMARKS / "results" / "domains.csv")
+    assert [spec.name for spec in specs if known.of(spec) is None] == []
 
 
 def test_rows_of_different_methods_differ(tiny: MakeConfig) -> None:

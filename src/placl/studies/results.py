@@ -68,8 +68,10 @@ def settings_key(config: Config) -> str:
         settings.pop("proxy")
         read = ("searcher", "initial", "rise", "group_size") if not searches else ()
         settings["search"] = {key: settings["search"][key] for key in read}
-    if config.rounds.continued is None:
-        del settings["rounds"]["continued"]  # which older files have not
+    new = {"rounds": "continued", "teacher": "batch", "proxy": "batch"}  # which older files have not
+    for section, name in new.items():
+        if settings.get(section, {}).get(name, 0) is None:
+            del settings[section][name]
     if config.method != "placl":
         settings["rounds"] = {"keep": config.rounds.keep}
     own = config.data.model_dump(mode="json", include={"label_fraction", "split_seed", "context", "margin"})
