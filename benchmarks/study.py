@@ -23,7 +23,7 @@ from placl.config import parse_override
 from placl.studies import study
 
 HERE = Path(__file__).parent
-GRIDS = ("study", "experiments", "optimizers")
+GRIDS = ("study", "gap", "experiments", "optimizers")
 COUNTS = {"cub": (5864, 2958, 2966), "lspet": (10_000, 1_000, 1_000)}  # train, val and test images: the paper's
 
 Image = dict[str, Any]
