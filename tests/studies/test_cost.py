@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from placl import studies
+from placl.config import load
 from placl.studies import cost
 
 TRAINING = 2 * 2 * 8  # images
@@ -40,3 +41,12 @@ def test_methods_without_a_first_network_share_none(
     hours = cost.hours(specs, studies.Results(specs))
     expected = [TRAINING * cost.RELATIVE[spec.method] * cost.AROUND / 3600 for spec in specs]
     assert list(hours.values()) == pytest.approx(expected)
+
+
+def test_images_of_a_search() -> None:
+    full = {"train.epoch": "steps", "train.epochs": 20, "train.steps_per_epoch": 10, "train.batch": 8}
+    proxy = {"proxy.epochs": 20, "proxy.steps_per_epoch": 2, "search.steps": 3, "search.samples": 4}
+    config = load(None, {**full, **proxy, "rounds.count": 2, "rounds.finish": "both"})
+    assert cost.search_images_of(config) == 2 * 3 * 4 * (20 * 2 * 8)
+    assert cost.search_images_of(load(None, {**full, **proxy, "search.searcher": "constant"})) == 0
+    assert cost.search_images_of(load(None, {**full, **proxy, "method": "pl"})) == 0

@@ -42,8 +42,12 @@ SECONDS = 1.5  # of measuring
 
 def images_of(config: Config) -> int:
     """Training images of a run, candidates included."""
-    trained = sum(_images(own, INSTANCES) for own in _trained(config).values())
-    return trained + candidates(config) * _images(config.proxied(), config.proxy.images or INSTANCES)
+    return sum(_images(own, INSTANCES) for own in _trained(config).values()) + search_images_of(config)
+
+
+def search_images_of(config: Config) -> int:
+    """Training images of a run's candidates, of those too that become its networks."""
+    return candidates(config) * _images(config.proxied(), config.proxy.images or INSTANCES)
 
 
 def trainings_of(config: Config) -> int:
