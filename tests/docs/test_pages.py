@@ -140,7 +140,8 @@ def parse_script(arguments: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", arguments)
         patch.syspath_prepend(ROOT / "benchmarks")
-        patch.setattr("argparse.ArgumentParser.parse_args", parse_and_stop)
+        for name in ("parse_args", "parse_intermixed_args"):
+            patch.setattr(argparse.ArgumentParser, name, stopping_after(getattr(argparse.ArgumentParser, name)))
         with pytest.raises(Parsed):
             runpy.run_path(str(ROOT / arguments[0]), run_name="__main__")
 
@@ -149,12 +150,12 @@ class Parsed(Exception):  # noqa: N818 - it is no error
     """The parser has had no complaint."""
 
 
-PARSE_ARGS = argparse.ArgumentParser.parse_args
+def stopping_after(parse: Callable[[argparse.ArgumentParser], Any]) -> Callable[[argparse.ArgumentParser], None]:
+    def parse_and_stop(parser: argparse.ArgumentParser) -> None:
+        parse(parser)
+        raise Parsed
 
-
-def parse_and_stop(parser: argparse.ArgumentParser) -> None:
-    PARSE_ARGS(parser)
-    raise Parsed
+    return parse_and_stop
 
 
 def check_extras(arguments: list[str]) -> None:
