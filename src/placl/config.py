@@ -247,7 +247,7 @@ class Variation(Section):
     width: Positive | None = Field(None, description="channel multiplier")
     epochs: Count | None = Field(None, description="epochs; groups keep their share of the training")
     steps_per_epoch: Count | None = Field(None, description="for epoch: steps")
-    batch: Count | None = Field(None, description="images a step; few labels want small batches")
+    batch: Count | None = Field(None, description="images a step")
 
 
 class Teacher(Variation):

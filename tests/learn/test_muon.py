@@ -93,6 +93,20 @@ def test_what_is_no_matrix_is_adamws() -> None:
         torch.testing.assert_close(one, other)
 
 
+def test_gradients_that_come_in_turns_are_counted_one_by_one() -> None:
+    """A method may train one part in one step and another in the next."""
+    ours, theirs = (weights_with_gradients((7,), (3,)) for _ in range(2))
+    for weights, kind in ((ours, Muon), (theirs, torch.optim.AdamW)):
+        optimizer = kind(weights, RATE, weight_decay=0.1)
+        gradients = [weight.grad for weight in weights]
+        for step in range(6):
+            for number, weight in enumerate(weights):
+                weight.grad = gradients[number] if number == 1 or step % 3 == 0 else None
+            optimizer.step()
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_timms_takes_the_same_steps_in_bfloat16() -> None:
     theirs = pytest.importorskip("timm.optim.muon", reason="timm before 1.0.20 has none")
     shapes = ((8, 4, 3, 3), (16, 8, 1, 1))  # their Adam, of what is no matrix, looks ahead as well

@@ -75,13 +75,14 @@ class Muon(torch.optim.Optimizer):
         (first, second), gradients = group["betas"], [p.grad for p in parameters if p.grad is not None]
         counts, means, squares = (self._states(name, parameters) for name in ("step", "mean", "square"))
         torch._foreach_add_(counts, 1.0)
-        steps = float(counts[0])  # a parameter without gradient in one step has none in any
+        steps = torch.stack(counts).tolist()  # each its own: a method may train one part now and another then
         torch._foreach_lerp_(means, gradients, 1 - first)
         torch._foreach_mul_(squares, second)
         torch._foreach_addcmul_(squares, gradients, gradients, 1 - second)
-        deviations = torch._foreach_sqrt(torch._foreach_div(squares, 1 - second**steps))
+        deviations = torch._foreach_sqrt(torch._foreach_div(squares, [1 - second**count for count in steps]))
         torch._foreach_add_(deviations, group["eps"])
-        torch._foreach_addcdiv_(parameters, means, deviations, -group["lr"] / (1 - first**steps))
+        rates = [-group["lr"] / (1 - first**count) for count in steps]
+        torch._foreach_addcdiv_(parameters, means, deviations, rates)
 
     def _states(self, name: str, parameters: list[Tensor]) -> list[Tensor]:
         for parameter in parameters:
