@@ -313,6 +313,17 @@ def test_networks_that_label_may_have_smaller_batches() -> None:
     assert load(None, {"train.batch": 64}).taught().train.batch == 64
 
 
+def test_networks_that_label_may_see_stronger_augmentation() -> None:
+    augment = {"augment.rotate": 15, "augment.scale": 0.5, "augment.shift": 0.02, "augment.colour": 0.1}
+    config = load(None, {**augment, "augment.cutout": 2, "teacher.augment": 2})
+    own, taught = config.augment, config.taught().augment
+    assert (taught.rotate, taught.scale, taught.shift, taught.colour) == (30, 0.9, 0.04, 0.2)  # a view has a size
+    assert (taught.flip, taught.rotate_share, taught.cutout) == (own.flip, own.rotate_share, 2)
+    assert config.proxied().augment == own
+    plain = load(None, augment)
+    assert plain.taught().augment == plain.augment
+
+
 def test_a_preset_s_proxy_grows_with_the_groups_where_it_is_not_named() -> None:
     """So that nobody is refused for a number he did not write, and models of long trainings load."""
     assert load(None, {"train.epochs": 100}).proxy.epochs == 20

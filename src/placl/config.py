@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from placl.config_reading import read_preset as read_preset
 
 PRESETS = ("cpu", "fast", "paper")
+WIDEST = {"rotate": 180.0, "scale": 0.9, "shift": 1.0, "colour": 1.0}  # ranges of augmentation
 _READING = ("differences", "dump", "flat", "load", "parse_override", "read_preset")
 
 
@@ -152,6 +153,11 @@ class Augment(Section):
     cutout: Annotated[int, Field(ge=0)] = Field(0, description="number of grey squares pasted into each image")
     cutout_size: Fraction = Field(0.25, description="largest side of such a square over the view's side")
 
+    def times(self, factor: float) -> Augment:
+        """What is drawn from a range, from one that is so many times as wide; of the whole range where there is one."""
+        wider = {name: min(factor * getattr(self, name), most) for name, most in WIDEST.items()}
+        return self.model_copy(update=wider)
+
 
 class Train(Section):
     """Algorithm 1: one network, from scratch."""
@@ -252,6 +258,10 @@ class Variation(Section):
 
 class Teacher(Variation):
     """Networks that only label: worth a longer training or a larger network; null: as the one that is kept (paper)."""
+
+    augment: Positive | None = Field(
+        None, description="how many times as far `augment` goes: few labels want more of it than many do"
+    )
 
 
 class Proxy(Variation):
@@ -396,7 +406,10 @@ class Config(Section):
 
     def taught(self) -> Config:
         """The configuration of the networks that only label."""
-        return self._varied(self.teacher)
+        taught = self._varied(self.teacher)
+        if self.teacher.augment is None:
+            return taught
+        return taught.model_copy(update={"augment": self.augment.times(self.teacher.augment)})
 
     def continued(self) -> Config:
         """The configuration of trainings that begin with the network of the round before, if any do."""

@@ -24,6 +24,7 @@ COLUMNS = (
     "dataset", "method", "fraction", "seed", "test", "val", "trainings", "images", "seconds", "commit", "settings",
     "test_pck",
 )  # fmt: skip
+NEWER = (("rounds", "continued"), ("teacher", "batch"), ("proxy", "batch"), ("teacher", "augment"))  # than some results
 
 
 class Results:
@@ -68,8 +69,7 @@ def settings_key(config: Config) -> str:
         settings.pop("proxy")
         read = ("searcher", "initial", "rise", "group_size") if not searches else ()
         settings["search"] = {key: settings["search"][key] for key in read}
-    new = {"rounds": "continued", "teacher": "batch", "proxy": "batch"}  # which older files have not
-    for section, name in new.items():
+    for section, name in NEWER:
         if settings.get(section, {}).get(name, 0) is None:
             del settings[section][name]
     if config.method != "placl":
