@@ -1,4 +1,4 @@
-"""AnimalPose, all five classes together, 5 % of the labels, three seeds, at scale=cpu: a third dataset for gap.py.
+"""AnimalPose, all five classes together, 5 % of the labels, three seeds, at scale=cpu.
 
     python benchmarks/animals.py ../shared
 

@@ -154,7 +154,7 @@ class Augment(Section):
     cutout_size: Fraction = Field(0.25, description="largest side of such a square over the view's side")
 
     def times(self, factor: float) -> Augment:
-        """What is drawn from a range, from one that is so many times as wide; of the whole range where there is one."""
+        """With the ranges that numbers are drawn from so many times as wide, up to the widest there are."""
         wider = {name: min(factor * getattr(self, name), most) for name, most in WIDEST.items()}
         return self.model_copy(update=wider)
 
