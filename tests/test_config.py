@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from placl import config as configuration
-from placl.config import Config, Section, Source, differences, dump, load, parse_override, read_preset
+from placl.config import Config, Section, Source, Teacher, differences, dump, load, parse_override, read_preset
 from placl.errors import InputError
 
 PAPER_PRESET: dict[str, Any] = {
@@ -322,6 +322,24 @@ def test_networks_that_label_may_see_stronger_augmentation() -> None:
     assert config.proxied().augment == own
     plain = load(None, augment)
     assert plain.taught().augment == plain.augment
+
+
+def test_the_paper_s_algorithm_has_a_name_at_any_size() -> None:
+    given = {"method": "placl-paper", "teacher.augment": 2.0, "search.steps": 3}
+    config = load(None, {**given, "preset": "cpu"})
+    own = load(None, {"preset": "cpu", "search.steps": 3})
+    assert (config.method, config.search.searcher, config.rounds.keep) == ("placl", "ppo2", "last")
+    assert config.train.labelled_share is None
+    assert config.teacher == Teacher(augment=2.0)  # what is named goes over it
+    assert config.search == own.search.model_copy(update={"searcher": "ppo2"})
+    assert (config.model, config.proxy, config.label) == (own.model, own.proxy, own.label)
+    of_paper = load(None, {"preset": "paper"})
+    assert load(None, {"preset": "paper", "method": "placl-paper"}) == of_paper  # whose algorithm it is
+
+
+def test_the_paper_s_algorithm_is_found_by_its_name() -> None:
+    with pytest.raises(InputError, match='Did you mean "placl-paper"'):
+        load(None, {"method": "placl_paper"})
 
 
 def test_a_preset_s_proxy_grows_with_the_groups_where_it_is_not_named() -> None:

@@ -16,12 +16,20 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from placl.config import PRESETS, Config, Data, Source
+from placl.config import PRESETS, Config, Data, Source, Teacher
 from placl.errors import InputError
 from placl.plain_yaml import load_yaml
 
 PATHS = {"root", "labeled", "images", "unlabeled", "source", "target", "boxes", "val", "test", "corrections", "cache"}
 SHORT = {"source": "data.source", "target": "data.target"}  # for the command line
+PAPER = "placl-paper"  # a name for method: placl with what the paper's algorithm has, whatever the preset has instead
+PAPERS: dict[str, Any] = {
+    "train": {"labelled_share": None},
+    "teacher": dict.fromkeys(Teacher.model_fields),
+    "search": {"searcher": "ppo2"},
+    "rounds": {"cross_training": True, "continued": None, "keep": "last"},
+    "reward": {"source": "val"},
+}
 TAGS = ("function", "constrained", "~")  # what pydantic puts into the place of a value beside its keys
 
 
@@ -50,9 +58,11 @@ def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> C
     if preset not in PRESETS:
         where = _blame("preset", preset, file, overrides)
         raise InputError(f'{where}: preset "{preset}" is unknown. {_nearest(str(preset), PRESETS, "Known")}')
-    merged = _merge(read_preset(preset), own)
+    base = read_preset(preset)
+    if own.get("method") == PAPER:
+        base, own = _merge(base, PAPERS), own | {"method": "placl"}
     try:
-        return Config.model_validate(merged)
+        return Config.model_validate(_merge(base, own))
     except ValidationError as error:
         problem = error.errors()[0]
     if problem["type"] == "misfit" and problem["ctx"]["keys"][0] == "proxy.epochs" and not _has(own, "proxy.epochs"):
@@ -194,6 +204,7 @@ def _explain(problem: ErrorDetails, file: Path | None, overrides: dict[str, Any]
         return f'{where}: unknown key "{key}". {_nearest(parts[-1], valid, "Known here")}'
     if problem["type"] == "literal_error":
         valid = [str(v) for v in _literal(parts)] or [problem["ctx"]["expected"]]
+        valid += [PAPER] if key == "method" else []
         meant = f" Did you mean {key}s={value}?" if f"{key}s" in _known_keys() and str(value).isdigit() else ""
         return f'{where}: "{value}" is not a value of {key}.{meant} {_nearest(str(value), valid, "Known")}'
     reason = f"{problem['msg'][0].lower()}{problem['msg'][1:]}."
