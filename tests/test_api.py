@@ -15,8 +15,8 @@ import torch
 import yaml
 
 import placl
-from placl.api import Result, identity, train
-from placl.config import Config
+from placl.api import DESCRIBED, Result, identity, train
+from placl.config import Config, load
 from placl.data.load import Dataset
 from placl.data.splits import Problem, make_problem
 from placl.data.synthetic import write_animals
@@ -140,6 +140,26 @@ def test_teachers_label_and_the_network_that_is_kept_is_compared(
     assert sizes["final"] == sizes["few"] == sizes["full"]
     again = train(tiny({**SETTINGS, **teacher}), tmp_path / "run", dataset=dataset)
     assert table(again.run) == rows
+
+
+def test_a_network_that_saw_other_augmentation_only_labels(tiny: MakeConfig, dataset: Dataset, tmp_path: Path) -> None:
+    teacher = {"teacher.augment": 2.0, "augment.rotate": 20.0, "rounds.keep": "best", "search.steps": 1}
+    found = train(tiny({**SETTINGS, **teacher, "reference": False}), tmp_path / "run", dataset=dataset)
+    assert found.best == "final"  # whatever the teachers' scores are
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "pl", "select.level": "keypoint", "select.rule": "soft"},
+        {"preset": "paper", "method": "supervised", "teacher.epochs": 30},  # 21 groups; cpu's would be 42
+    ],
+)
+def test_what_may_be_trained_can_be_described_and_loaded(settings: dict[str, Any]) -> None:
+    config = load(None, settings)
+    described = config.model_dump(mode="json", include=DESCRIBED)
+    again = load(None, described)
+    assert again.model_dump(include=DESCRIBED) == config.model_dump(include=DESCRIBED)
 
 
 def test_crops_are_as_fine_as_the_finest_network(tiny: MakeConfig, tmp_path: Path) -> None:

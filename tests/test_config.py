@@ -268,6 +268,19 @@ DOMAINS: list[tuple[dict[str, Any], str]] = [
             "rounds.continued=0.25 goes on with one network, teacher.width=2.0 is another. Leave one out.",
         ),
         (
+            {"rounds.continued": 0.25, "reward.source": "folds", "teacher.input_size": None},
+            "rounds.continued=0.25 goes on from a network that has learned reward.source=folds. Leave one out.",
+        ),
+        (
+            {"train.batch": 1},
+            "train.batch=1 has no room for labelled and unlabelled images. Use at least 2 or "
+            "train.labelled_share=null.",
+        ),
+        (
+            {"teacher.batch": 1, "train.labelled_share": None, "method": "posecons"},
+            "teacher.batch=1 has no room for labelled and unlabelled images. Use at least 2.",
+        ),
+        (
             {"model.weights": "w.pth"},
             "model.weights=w.pth is not read with model.init=random. "
             "Set model.init=pretrained, or leave model.weights out.",
@@ -293,6 +306,7 @@ def test_settings_that_would_waste_a_training_are_refused(overrides: dict[str, A
         {"preset": "paper", "select.score": "agreement", "label.rotations": [20]},
         {"preset": "paper", "select.score": "agreement", "label.scales": [0.9]},
         {"train.labelled_share": None},
+        {"train.labelled_share": None, "train.batch": 1},
         {"train.labelled_share": 0.01},
         {**A_AND_B, "data.val": "c.json", "data.val_from": "source"},
         {"data.protocol": "animalpose_to_cat", "source": "people.json", "data.val_from": "source"},
@@ -305,6 +319,14 @@ def test_their_neighbours_are_not(overrides: dict[str, Any]) -> None:
 @pytest.mark.parametrize("share", [0, 1, -0.5, float("nan")])
 def test_a_share_of_the_batch_leaves_room_for_both_sets(share: float) -> None:
     assert refused({"train.labelled_share": share}).startswith("train.labelled_share=")
+
+
+def test_another_network_has_a_backbone_of_its_own() -> None:
+    of_preset = load(None, {"preset": "fast", "teacher.model": "hrnet_w32", "proxy.model": "tiny"})
+    assert (of_preset.model.backbone, of_preset.taught().model.backbone) == ("resnet18", None)
+    assert (of_preset.proxied().model.name, of_preset.proxied().model.backbone) == ("tiny", None)
+    same = load(None, {"preset": "fast", "teacher.model": "simple_baseline", "teacher.input_size": 192})
+    assert same.taught().model.backbone == "resnet18"
 
 
 def test_networks_that_label_may_have_smaller_batches() -> None:
@@ -580,6 +602,22 @@ def test_keys_of_the_section_count_in_whatever_order(tmp_path: Path) -> None:
     for overrides in ([file, key], [key, file]):
         assert load(None, dict(overrides)).data.label_fraction == 0.05
     assert load(tmp_path / "config.yaml", dict([key])).data.label_fraction == 0.05
+
+
+@pytest.mark.parametrize(
+    ("reward", "expected"),
+    [
+        ({}, ("pckh", 0.5)),
+        ({"reward.metric": "pckh"}, ("pckh", 0.5)),
+        ({"reward.metric": "pckh", "reward.alpha": 0.2}, ("pckh", 0.2)),
+        ({"reward.metric": "pck"}, ("pck", 0.1)),
+    ],
+)
+def test_a_protocol_is_scored_as_in_the_paper(
+    tmp_path: Path, reward: dict[str, Any], expected: tuple[str, float]
+) -> None:
+    config = load(None, {"data.protocol": "mpii", "data.root": str(tmp_path), **reward})
+    assert (config.reward.metric, config.reward.alpha) == expected
 
 
 def test_a_protocol_names_its_own_sources(tmp_path: Path) -> None:

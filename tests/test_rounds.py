@@ -277,7 +277,7 @@ def test_fewer_labels_than_a_batch(tiny: MakeConfig, problem: Problem) -> None:
 
 
 def test_fewer_labelled_images_than_folds(tiny: MakeConfig, problem: Problem) -> None:
-    folds = {"reward.source": "folds", "rounds.keep": "last", "train.batch": 1}
+    folds = {"reward.source": "folds", "rounds.keep": "last", "train.batch": 1, "train.labelled_share": None}
     check(problem, tiny({**folds, "reward.folds": 16}))
     with pytest.raises(InputError, match=r"16 labelled images make no 17 folds\. Label more or set reward\.folds=16"):
         check(problem, tiny({**folds, "reward.folds": 17}))

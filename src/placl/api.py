@@ -46,6 +46,8 @@ from placl.watch import Silent, Watch
 # Yardsticks, never part of the method: the network that is kept, trained on the few labels alone and on all there are.
 # Where round 0 trains that network (no `teacher`), it is the first yardstick, and there is no stage "few".
 FEW, FULL = "few", "full"
+# Of the settings, what is written beside the weights: what reading them needs, and what that is checked against.
+DESCRIBED = {"preset", "method", "model", "train", "label", "select", "teacher", "search", "reward"}
 
 
 @dataclass(frozen=True)
@@ -195,9 +197,9 @@ def _train_in(
     for stage, unit in zip(references, yardsticks, strict=True):
         finished(stage, len(unit.data.labelled))
     run.write_rows("results.csv", rows)  # and nothing that is left of damaged ones
-    own = [(like.model, like.train) for like in (config, config.continued())]
-    kept = [stage for stage in stages if (stage.config.model, stage.config.train) in own]
-    # Others are teachers, which only label.
+    # Those that differ are teachers, which only label.
+    own = [(like.model, like.train, like.augment) for like in (config, config.continued())]
+    kept = [stage for stage in stages if (stage.config.model, stage.config.train, stage.config.augment) in own]
     best = kept[-1] if config.rounds.keep == "last" else max(kept, key=lambda stage: stage.val.value)
     _keep_best(run, best, config, problem)
     run.write_report()
@@ -328,7 +330,7 @@ def _keep_best(run: RunFolder, stage: Stage, config: Config, problem: Problem) -
         "flip_pairs": [list(pair) for pair in skeleton.flip_pairs],
         "sigmas": list(skeleton.sigmas),
         "val": {stage.val.metric: stage.val.value},
-        "config": config.model_dump(mode="json", include={"model", "teacher", "train", "label", "select", "reward"})
+        "config": config.model_dump(mode="json", include=DESCRIBED)
         | {"data": {"context": config.data.context, "margin": config.data.margin}},
     }
     write_atomic(run.path / "best" / "model.yaml", yaml.safe_dump(description, sort_keys=False))

@@ -108,7 +108,8 @@ class Data(Section):
         1.0, description="share of the labelled instances whose labels are used; the others count as unlabelled"
     )
     val_fraction: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.2, description="share of the labelled instances kept for the reward, where `val` names no file"
+        0.2,
+        description="share of the labelled instances, less the test's, kept for the reward, where `val` names no file",
     )
     test_fraction: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0, description="share of the labelled instances kept for the test score, where `test` names no file"
@@ -441,13 +442,14 @@ class Config(Section):
 
     def _varied(self, by: Variation) -> Config:
         model = {"name": by.model, "input_size": by.input_size, "width": by.width}
+        own = {"backbone": None} if by.model not in (None, self.model.name) else {}  # it is another network's
         epochs = by.epochs or self.train.epochs
         # Milestones keep their place in a shorter or longer training.
         milestones = tuple(max(1, round(m * epochs / self.train.epochs)) for m in self.train.milestones)
         train = {"epochs": epochs, "milestones": milestones, "steps_per_epoch": by.steps_per_epoch, "batch": by.batch}
         return self.model_copy(
             update={
-                "model": self.model.model_copy(update={k: v for k, v in model.items() if v is not None}),
+                "model": self.model.model_copy(update={k: v for k, v in model.items() if v is not None} | own),
                 "train": self.train.model_copy(update={k: v for k, v in train.items() if v is not None}),
             }
         )

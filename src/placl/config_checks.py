@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 if TYPE_CHECKING:
     from placl.config import Config, Data
 
+BY_SIZES = ("placl", "supervised", "source_only", "pl", "cl")  # whose batches may be as the sets' sizes have it
 ACROSS = "animalpose_to_"  # and a class: protocols whose unlabelled images are of that class, and the labelled ones not
 
 
@@ -54,6 +55,25 @@ def refuse_misfits(config: Config) -> None:
         )
     _check_rule(config)
     _check_continued(config)
+    _check_batches(config)
+
+
+def _check_batches(config: Config) -> None:
+    """Batches with a share for each kind of image have room for both."""
+    if config.train.labelled_share is None and config.method in BY_SIZES:
+        return
+    otherwise = " or train.labelled_share=null" if config.method in BY_SIZES else ""
+    for section, size in (
+        ("train", config.train.batch),
+        ("teacher", config.teacher.batch),
+        ("proxy", config.proxy.batch),
+    ):
+        if size == 1:
+            key = f"{section}.batch"
+            raise _misfit(
+                f"{key}=1 has no room for labelled and unlabelled images. Use at least 2{otherwise}.",
+                (key, "train.labelled_share", "method"),
+            )
 
 
 def _check_continued(config: Config) -> None:
@@ -63,6 +83,9 @@ def _check_continued(config: Config) -> None:
     said, key = f"rounds.continued={config.rounds.continued:g}", "rounds.continued"
     if config.train.epoch != "steps":
         raise _misfit(f"{said} is a share of steps. Set train.epoch=steps.", (key, "train.epoch"))
+    if config.reward.source == "folds":
+        keys = (key, "reward.source")
+        raise _misfit(f"{said} goes on from a network that has learned reward.source=folds. Leave one out.", keys)
     for section, other in (("teacher", config.teacher), ("proxy", config.proxy)):
         for name in ("model", "width"):
             value = getattr(other, name)

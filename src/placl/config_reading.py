@@ -144,14 +144,16 @@ def _beside(file: Path, value: Any) -> Any:
 
 
 def _score_by_protocol(own: dict[str, Any]) -> None:
-    """A dataset of the paper is scored as in the paper, unless a metric is named."""
+    """A dataset of the paper is scored as in the paper, unless another metric is named."""
     data, reward = own.get("data"), own.get("reward", {})
     name = data.get("protocol") if isinstance(data, dict) else None
-    if not isinstance(name, str) or not isinstance(reward, dict) or "metric" in reward:
+    if not isinstance(name, str) or not isinstance(reward, dict):
         return
     from placl.data.protocols import protocol_named
 
     protocol = protocol_named(name)
+    if reward.get("metric", protocol.metric) != protocol.metric:
+        return
     own["reward"] = {"metric": protocol.metric, **({"alpha": protocol.alpha} if protocol.alpha else {}), **reward}
 
 

@@ -13,7 +13,7 @@ from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.pool import Pool
 from placl.data.splits import Problem
-from placl.learn.candidate import Outcome, Task, make_folds, run_candidate
+from placl.learn.candidate import Outcome, Task, make_folds, outcome_of, run_candidate
 from placl.learn.course import TrainingSet
 from placl.learn.inner_loop import inner_loop
 from placl.learn.label import label
@@ -73,6 +73,32 @@ def test_folds_never_divide_an_image(task: Task) -> None:
     homes = Counter(image for _, truth in folds for image in set(truth.image.tolist()))
     assert set(homes.values()) == {1}
     assert sorted(name for _, truth in folds for name in truth.ids) == sorted(labelled.ids)
+
+
+def test_folds_hold_out_what_is_unlabelled_in_their_images(task: Task) -> None:
+    assert task.data.unlabelled is not None
+    beside = np.array([*task.data.labelled.image[:4], *task.data.unlabelled.image[4:]])  # four share an image
+    unlabelled = replace(task.data.unlabelled, image=beside)
+    confidence = np.repeat(np.arange(12, dtype=np.float32)[:, None] / 12, 14, axis=1)
+    pseudo = PseudoLabels(np.zeros((12, 14, 2), np.float32), confidence, "m")
+    data = replace(task.data, unlabelled=unlabelled, pseudo=pseudo)
+    found = 0
+    for part, truth in make_folds(with_folds(replace(task, data=data), 3)):
+        assert part.unlabelled is not None
+        assert part.pseudo is not None
+        assert not set(part.unlabelled.image.tolist()) & set(truth.image.tolist())
+        stays = ~np.isin(beside, truth.image)
+        assert part.unlabelled.ids == unlabelled.take(np.flatnonzero(stays)).ids
+        assert np.array_equal(part.pseudo.confidence, confidence[stays])
+        found += int((~stays).sum())
+    assert found == 4
+
+
+def test_a_network_that_is_not_finite_is_worth_nothing(task: Task) -> None:
+    trained = inner_loop(task.config, task.data, GAMMA, 5)
+    assert outcome_of(replace(task, keep=True), trained, 50.0).weights is not None
+    lost = outcome_of(replace(task, keep=True), replace(trained, diverged=True), 50.0)
+    assert (lost.reward, lost.weights) == (0.0, None)
 
 
 def test_the_reward_of_folds_weighs_them_by_their_keypoints(task: Task) -> None:

@@ -15,7 +15,7 @@ from placl import stopping
 from placl.config import Config
 from placl.curriculum.curriculum import Curriculum
 from placl.data.splits import Problem
-from placl.learn.checkpoint import Checkpoint
+from placl.learn.checkpoint import Checkpoint, Progress
 from placl.learn.course import TrainingSet
 from placl.learn.inner_loop import Trained, inner_loop
 from placl.methods.consistency import train_consistently
@@ -47,6 +47,14 @@ class Cut(Checkpoint):
         super().write(state)
         if int(state["position"][0]) * 3 + int(state["position"][1]) == self.after:
             raise PowerCutError
+
+
+@dataclass
+class Numbers:
+    generator: torch.Generator
+
+    def skip_to(self, epoch: int, step: int) -> None:
+        pass
 
 
 def facts(trained: Trained) -> tuple[Any, ...]:
@@ -118,6 +126,25 @@ def test_asked_to_stop_it_keeps_how_far_it_is(tiny: MakeConfig, data: TrainingSe
     again = inner_loop(config, data, CURRICULUM, 1, checkpoint=place)
     assert facts(again) == facts(inner_loop(config, data, CURRICULUM, 1))
     assert again.earlier > 0
+
+
+def test_other_ranks_keep_their_own_random_numbers(tmp_path: Path) -> None:
+    source = Numbers(torch.Generator().manual_seed(1))
+    net = torch.nn.Linear(2, 1)
+    rate = torch.optim.Adam(net.parameters())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        Progress(Checkpoint(tmp_path / "c", "k", every=0.0), net, rate, source).add(torch.zeros(()), 4)
+        drawn = {}
+        for writes in (True, False):
+            torch.manual_seed(6)
+            source.generator.manual_seed(2)
+            progress = Progress(Checkpoint(tmp_path / "c", "k", writes=writes), net, rate, source)
+            assert (progress.step, progress.seen) == (1, 4)
+            assert source.generator.initial_seed() == 1  # images are drawn alike
+            drawn[writes] = torch.rand(1).item()
+        assert drawn[True] == torch.rand(1, generator=torch.Generator().manual_seed(5)).item()
+        assert drawn[False] == torch.rand(1, generator=torch.Generator().manual_seed(6)).item()
 
 
 def test_not_more_often_than_it_is_worth(tiny: MakeConfig, data: TrainingSet, tmp_path: Path) -> None:

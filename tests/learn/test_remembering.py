@@ -66,6 +66,16 @@ def test_what_changes_a_weight_is_another_training(tiny: MakeConfig, data: Train
         assert len(counting.done) == number + 1
 
 
+def test_weights_to_begin_with_are_known_by_their_content(tiny: MakeConfig, data: TrainingSet, tmp_path: Path) -> None:
+    file = tmp_path / "weights.safetensors"
+    config = tiny({"model.init": "pretrained", "model.weights": str(file)})
+    keys = []
+    for content in (b"one", b"another"):
+        file.write_bytes(content)
+        keys.append(Remembering(Counting(), tmp_path)._key(Training(config, data, None, 3)))
+    assert keys[0] != keys[1]
+
+
 def test_seeds_of_the_run_and_where_it_runs_are_no_matter(tiny: MakeConfig, data: TrainingSet, tmp_path: Path) -> None:
     counting = Counting()
     task = Remembering(counting, tmp_path)

@@ -126,6 +126,15 @@ def test_outcomes_are_those_of_candidates(make_task: Callable[..., Task]) -> Non
     assert len({outcome.selected for outcome in found}) == 3
 
 
+def test_networks_are_kept_where_a_search_may_want_them(make_task: Callable[..., Task]) -> None:
+    task = replace(make_task(ADAMW), keep=True)
+    found = task.run_many(JOBS[:2], lambda done, total: None)
+    nets = [one.net for one in train_together(task.config, task.data, JOBS[:2])]
+    assert [outcome.weights for outcome in found] == [weights_bytes(net) for net in nets]
+    assert found[0].seconds == found[1].seconds > 0
+    assert all(outcome.weights is None for outcome in run_together(make_task(ADAMW), JOBS[:2]))
+
+
 def test_folds_go_one_after_the_other(make_task: Callable[..., Task]) -> None:
     task = make_task({"reward.source": "folds", "reward.folds": 2, "train.epochs": 2})
     progress: list[tuple[int, int]] = []

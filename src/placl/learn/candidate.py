@@ -19,6 +19,7 @@ from placl.data.pool import Pool
 from placl.learn.course import TrainingSet
 from placl.learn.device import pick_device, thread_count
 from placl.learn.distributed import devices_of_candidate, inner_loop_distributed
+from placl.learn.inner_loop import Trained
 from placl.learn.label import label
 from placl.learn.network import fresh_network
 from placl.learn.score import score
@@ -59,7 +60,10 @@ class Task:
         from placl.learn.together import run_together  # which is made of what is here
 
         if len(jobs) > 1 and self._can_run_together:
-            return run_together(self, jobs, on_progress)
+            start = time.monotonic()
+            together = run_together(self, jobs, on_progress)
+            each = (time.monotonic() - start) / len(jobs)
+            return [replace(outcome, seconds=each) for outcome in together]
         outcomes = []
         for place, job in enumerate(jobs):
 
@@ -136,18 +140,29 @@ def _train_and_score(
     )
     with thread_count(config.execute.threads):
         predicted = label(trained.net, truth, config)
-    reward = score(predicted, truth, config.reward).value
-    weights = weights_bytes(trained.net) if task.keep and not trained.diverged else None
-    return Outcome(reward if np.isfinite(reward) else 0.0, trained.images, trained.selected, weights=weights)
+    return outcome_of(task, trained, score(predicted, truth, config.reward).value)
+
+
+def outcome_of(task: Task, trained: Trained, reward: float) -> Outcome:
+    """One that is no longer made of finite numbers is worth nothing, whatever it answers."""
+    sound = not trained.diverged and bool(np.isfinite(reward))
+    weights = weights_bytes(trained.net) if task.keep and sound else None
+    return Outcome(reward if sound else 0.0, trained.images, trained.selected, weights=weights)
 
 
 def make_folds(task: Task) -> list[tuple[TrainingSet, Pool]]:
     """Each labelled instance is held out once, with all of its image; the folds are the same for every candidate."""
-    labelled = task.data.labelled
+    labelled, unlabelled, pseudo = task.data.labelled, task.data.unlabelled, task.data.pseudo
     images, image = np.unique(labelled.image, return_inverse=True)
     order = np.random.default_rng([task.config.seed, 5]).permutation(len(images))
     folds = []
     for part in np.array_split(order, task.config.reward.folds):
         held_out = np.isin(image, part)
-        folds.append((replace(task.data, labelled=labelled.take(~held_out)), labelled.take(held_out)))
+        data = replace(task.data, labelled=labelled.take(~held_out))
+        if unlabelled is not None and (beside := np.isin(unlabelled.image, images[part])).any():
+            others = np.flatnonzero(~beside)
+            data = replace(
+                data, unlabelled=unlabelled.take(others), pseudo=None if pseudo is None else pseudo.take(others)
+            )
+        folds.append((data, labelled.take(held_out)))
     return folds

@@ -122,6 +122,8 @@ class Progress:
         self.losses = state["losses"].to(self._device)
         self._source.skip_to(self.epoch, self.step)
         self._source.generator.set_state(state["random.augment"])
+        if self._checkpoint is None or not self._checkpoint.writes:  # of other images, whose dropout is to be another
+            return
         torch.set_rng_state(state["random.torch"])
         if "random.cuda" in state and self._device.type == "cuda":
             torch.cuda.set_rng_state(state["random.cuda"], self._device)

@@ -180,7 +180,7 @@ def batches(
     """Index batches for ever, in passes. The order is that of a shuffle of all instances, members or not."""
     if share is None or len(members) == known:
         yield from _passes(members, everyone, batch, [*seed, 0])
-    of_labelled = min(batch, max(1, round(share * batch))) if share is not None else batch
+    of_labelled = min(batch - 1, max(1, round(share * batch))) if share is not None else batch
     labelled = _passes(members[:known], everyone, of_labelled, [*seed, 0])
     pseudo = _passes(members[known:], everyone, batch - of_labelled, [*seed, 1])
     while True:

@@ -3,7 +3,7 @@
     M <- b M + (1 - b) G,   U = orthogonal((1 - b) G + b M),   W <- (1 - lr decay) W - lr 0.2 sqrt(max(rows, columns)) U
 
 The factor gives an update the size that AdamW's typically has (Liu et al. 2025), so that both take similar rates. A
-convolution is a matrix with a row for each of its outputs; what has less than two axes is left to Adam.
+convolution is a matrix whose rows are its first axis; what has less than two axes is left to Adam.
 
 timm and torch have it too. Theirs orthogonalise in bfloat16, which takes CPUs without instructions for it twice as long
 as the rest of a training step. Here it is done in the weights' precision, and on small matrices.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import cv2
 import safetensors.torch
 import torch
 
@@ -41,13 +42,14 @@ class Remembering:
     def _key(self, job: Training) -> str:
         """Everything that decides a weight."""
         config, data = job.config, job.data
-        device = pick_device(config.execute.device)
+        device, weights = pick_device(config.execute.device), config.model.weights
         return key_of(
             task=repr(self.task),
             settings=config.model_dump(mode="json", include={"model", "train", "augment", "label", "select"}),
             threads=config.execute.final_threads,
             device=f"{device.type} {precision_on(config.train.precision, device)}",
-            version=f"{VERSION} {torch.__version__}",
+            version=f"{VERSION} {torch.__version__} {cv2.__version__}",
+            weights=hashlib.sha256(weights.read_bytes()).hexdigest() if weights else None,
             labelled=fingerprint(data.labelled),
             unlabelled=None if data.unlabelled is None else fingerprint(data.unlabelled),
             labels=None if data.pseudo is None else data.pseudo.model,

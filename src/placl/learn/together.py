@@ -12,14 +12,13 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from placl.config import Config
 from placl.data.pool import Pool
-from placl.learn.candidate import Job, OnProgress, Outcome, Task, make_folds, over_folds
+from placl.learn.candidate import Job, OnProgress, Outcome, Task, make_folds, outcome_of, over_folds
 from placl.learn.course import Batch, Course, Crops, TrainingSet
 from placl.learn.device import autocast, pick_device, thread_count
 from placl.learn.inner_loop import Trained, make_optimizer
@@ -74,7 +73,7 @@ def _train_and_score(
         outcomes = []
         for trained in train_together(config, data, jobs, on_epoch):
             reward = score(label(trained.net, truth, config), truth, config.reward).value
-            outcomes.append(Outcome(reward if np.isfinite(reward) else 0.0, trained.images, trained.selected))
+            outcomes.append(outcome_of(task, trained, reward))
     return outcomes
 
 

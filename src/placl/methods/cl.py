@@ -4,7 +4,7 @@
 
 Every round labels all of D_u anew with the network of the round before, and trains a network from scratch. An instance
 is in or out as a whole, by the mean of its keypoints' peaks. Left open: they keep the best checkpoint of a round on
-validation data; the rate falls to zero here within every training, so its last is kept.
+validation data; here its last is kept, at which the rate has fallen to zero, or to a hundredth (schedule: step).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from placl.models.zoo import KeypointNet
 from placl.stages import Stage, Unit, pseudo_label, train_stage
 
 TRANSLATED, LAST = "translated", "round_1"  # names of stages
-RATE, BETAS = 2e-4, (0.5, 0.999)  # of CycleGAN's Adam
+RATE, BETAS = 2e-4, (0.5, 0.999)  # of CycleGAN's Adam, and of whatever `train.optimizer` is in place of it
 PART = 16  # of a batch, one in so many is what CycleGAN learns from, of each domain
 
 

@@ -16,11 +16,9 @@ from placl.config import Config
 from placl.data.skeleton import Skeleton
 from placl.methods.consistency import Seen, Term
 from placl.methods.posecons import outputs_of
+from placl.methods.sskl import SCALE
 from placl.models.features import FeatureTap, feature_channels
 from placl.models.zoo import KeypointNet
-
-# How many times the mse of a network its supervised loss is (see SSKL): weights are given beside an mse.
-SCALE = {"mse": 1.0, "bce": 5.0}
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,7 @@ class DomainTerm(Term):
 
     @property
     def scale(self) -> float:
+        """Weights are given beside an mse."""
         return SCALE[self.config.train.loss]
 
     def result(self, net: KeypointNet) -> KeypointNet:
