@@ -108,8 +108,7 @@ def carry_on(
     except KeyboardInterrupt:
         raise SystemExit("interrupted: the same command carries on") from None
     finally:
-        whole = whole and not (arguments.rows or arguments.seeds or arguments.overrides)
-        if whole and (out / "results.csv").exists():
+        if whole and not arguments.overrides and (out / "results.csv").exists():
             shutil.copy(out / "results.csv", csv)
             shutil.copy(out / "table.md", table)
 

@@ -154,6 +154,11 @@ def test_an_input_divides_into_the_coarsest_feature_map() -> None:
     assert "multiple of 16" in refused({"model.input_size": 100})
 
 
+def test_a_section_leaves_keys_that_it_does_not_name() -> None:
+    config = load(None, {"train.lr": 0.5, "train": {"batch": 4}, "train.epochs": 40})
+    assert (config.train.lr, config.train.batch, config.train.epochs) == (0.5, 4, 40)
+
+
 def test_a_section_is_no_value_and_a_value_no_section() -> None:
     assert refused({"train": 5}).startswith("train=5: ")
     assert refused({"train": 5, "train.lr": 1}) == '"train.lr": "train" is a value, not a section.'

@@ -113,14 +113,15 @@ def train_with(
     *,
     executor: Executor,
     library: Path | None = None,
+    tested: bool = True,
 ) -> Result:
-    """As :func:`train`, on an executor that is there already, and in any process."""
+    """As :func:`train`, on an executor that is there already, and in any process; test images need not be scored."""
     config = config.anchored()
     refuse_foreign(out, config)  # before any time goes into the data
     for own in (config, config.taught(), config.proxied()):
         check_known(own.model.name, own.model.backbone)
     with locked(out), tracked(config.track, watch) as tracking:
-        return _train_in(config, out, watch, dataset, executor, library, tracking)
+        return _train_in(config, out, watch, dataset, executor, library, tracking, tested)
 
 
 def _train_in(
@@ -131,6 +132,7 @@ def _train_in(
     executor: Executor,
     library: Path | None,
     tracking: Tracking,
+    tested: bool,
 ) -> Result:
     if dataset is None:
         workers = config.execute.workers or available_cores()
@@ -148,7 +150,7 @@ def _train_in(
     pool = corrected(dataset, split)
     problem = make_problem(pool, split, needs_val=config.reward.source == "val")
     check(problem, config)
-    exam = take_ids(pool, split.test)
+    exam = take_ids(pool, split.test if tested else ())
     check_heads(exam, "test", config)
     check_networks(config, len(pool.skeleton))
     run = RunFolder(out, config)  # only now: a training that is refused leaves nothing behind

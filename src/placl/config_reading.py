@@ -51,7 +51,9 @@ def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> C
         if key == "execute" and isinstance(value, str):
             key = "execute.where"
         key = SHORT.get(key, key)
-        if key != "data" or not isinstance(value, str):
+        if key in own and isinstance(value, dict) and isinstance(own[key], dict):  # a section beside keys of its own
+            own[key] = _merge(own[key], value)
+        elif key != "data" or not isinstance(value, str):
             _set(own, key.split("."), value)
     _score_by_protocol(own)
     preset = own.get("preset", "cpu")

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -116,9 +116,9 @@ def link_or_copy(file: Path, target: Path) -> None:
             sync(part)
 
 
-def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Rows of one or several kinds; the columns are the union of theirs, in order of appearance."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+def write_csv(path: Path, rows: list[dict[str, Any]], first: Sequence[str] = ()) -> None:
+    """Rows of one or several kinds; the columns are those named and the union of theirs, in order of appearance."""
+    columns = list(dict.fromkeys((*first, *(key for row in rows for key in row))))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()

@@ -44,6 +44,11 @@ def test_without_a_search_its_start_is_read(tiny: MakeConfig, method: str) -> No
     assert differs(tiny, row, ROUNDS) == (method == "placl")
 
 
+@pytest.mark.parametrize("change", [{"data.val_fraction": 0.5}, {"data.test_fraction": 0.3}])
+def test_another_division_makes_another_run(tiny: MakeConfig, change: dict[str, Any]) -> None:
+    assert settings_key(tiny(change)) != settings_key(tiny())
+
+
 def test_whose_labels_validate_makes_another_run(tiny: MakeConfig) -> None:
     row = {"method": "placl", "source": "a.json", "target": "b"}
     assert differs(tiny, row, {"data.val_from": "source"})

@@ -43,7 +43,8 @@ def test_a_study_leaves_a_csv_and_tables(
     assert all(0 <= float(row["test"]) <= 100 for row in rows)
     page = (tmp_path / "out" / "table.md").read_text()
     assert "| My own |" in page
-    assert "4 steps of 8 images" in page
+    assert "Every row ends with a training of the same budget (4 steps of 8 images, tiny at 32 px)" in page
+    assert "Scores are PCK@0.1" in page
     assert "<td>My own</td>" in (tmp_path / "out" / "table.html").read_text()
 
 
@@ -113,6 +114,67 @@ def test_what_another_machine_did_with_other_settings_is_run(
     here = go(study_file, animals_file, tmp_path / "here", {**small, "train.lr": 0.1}, known=known, **narrow)
     assert here.rows[0]["settings"] != there.rows[0]["settings"]
     assert (tmp_path / "here/animals/30/seed0/supervised/journal.jsonl").exists()
+
+
+def test_a_part_that_is_run_leaves_the_others_in_the_tables(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path
+) -> None:
+    narrow = {"fractions": [0.3], "workers": 1}
+    go(study_file, animals_file, tmp_path / "out", small, rows=["supervised"], seeds=[0], **narrow)
+    both = go(study_file, animals_file, tmp_path / "out", small, rows=["pl"], seeds=[5], **narrow)
+    assert [(row["method"], row["seed"]) for row in table(tmp_path / "out")] == [("supervised", "0"), ("pl", "5")]
+    assert [line[0] for line in both.tables[0].lines] == ["Supervised", "PL (data distillation)"]
+
+
+def test_rows_that_are_known_twice_count_once(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path
+) -> None:
+    narrow = {"rows": ["supervised"], "seeds": [0], "fractions": [0.3], "workers": 1}
+    go(study_file, animals_file, tmp_path / "there", small, **narrow)
+    known = tmp_path / "there" / "results.csv"
+    known.write_text(known.read_text() + known.read_text().splitlines()[1] + "\n")
+    here = go(study_file, animals_file, tmp_path / "here", small, known=known, **narrow)
+    assert len(here.rows) == 1
+    assert here.tables[0].lines[0][4] == "1"
+
+
+def test_test_images_are_not_scored_while_settings_are_chosen(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path
+) -> None:
+    study_file.write_text(study_file.read_text() + "scored_on: val\n")
+    narrow = {"rows": ["supervised"], "seeds": [0], "fractions": [0.3], "workers": 1}
+    (row,) = go(study_file, animals_file, tmp_path / "out", small, **narrow).rows
+    assert (row["test"], row["test_pck"]) == (None, None)
+    assert row["val"] is not None
+    run = tmp_path / "out/animals/30/seed0/supervised"
+    assert json.loads((run / "round_0/metrics.json").read_text())["test"] is None
+    assert len(json.loads((run / "split.json").read_text())["test"]) == 10  # which nobody trains on, either
+
+
+def test_a_dataset_without_a_test_part_is_refused_before_anything_is_trained(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path
+) -> None:
+    file = animals_file.with_name("untested.yaml")
+    file.write_text("labeled: annotations.json\n")
+    with pytest.raises(InputError, match=r"animals: has no test images\. Name some .* or set scored_on: val"):
+        go(study_file, file, tmp_path / "out", small)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_study_without_a_run_is_refused(study_file: Path, animals_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="study mine: there is nothing to run"):
+        go(study_file, animals_file, tmp_path / "out", {}, rows=["pl"], fractions=[1.0])
+
+
+def test_budgets_that_differ_are_said(study_file: Path, animals_file: Path, small: dict[str, Any]) -> None:
+    longer = "{name: longer, method: supervised, train.steps_per_epoch: 4}"
+    study_file.write_text(study_file.read_text().replace("rows: [", f"rows: [{longer}, "))
+    del small["train.steps_per_epoch"]
+    _, specs = studies.plan_study(str(study_file), {"animals": animals_file}, Path("out"), overrides=small)
+    assert studies.budget(specs) == (
+        "120 steps of 8 images, tiny at 32 px (longer: 8 steps of 8 images, tiny at 32 px)"
+    )
+    assert studies.metric(specs) == "PCK@0.1"
 
 
 def test_known_results_that_are_none(

@@ -53,8 +53,8 @@ def test_table_2_has_the_papers_targets_and_all_labels_of_the_others(places: dic
     assert (first.method, first.reward.metric, first.data.val_from) == ("source_only", "oks", "target")
     assert (last.data.protocol, last.method, last.data.val_from) == ("animalpose_to_horse", "placl", "source")
     own = "1,200 steps of 64 images, tiny at 64 px"
-    assert budget(runs) == f"{own}; PLACL's last network goes on from others for 800 more"
-    assert budget(runs[:1]) == own
+    assert budget(runs) == f"the same budget ({own}; PLACL's last network goes on from others for 800 more)"
+    assert budget(runs[:1]) == f"the same budget ({own})"
     assert {run.config.model.input_size for run in runs} == {64}  # what the scale has for the dataset, all targets
 
 
@@ -93,7 +93,7 @@ def test_early_rows_come_first(animals_file: Path, study_file: Path, tmp_path: P
 
 def test_settings_are_laid_over_each_other(animals_file: Path, study_file: Path, tmp_path: Path) -> None:
     study = read_study(str(study_file))
-    overrides = {"train.lr": 0.5, "seed": 9}
+    overrides = {"train.lr": 0.5}
     runs = {(run.method, run.seed): run.config
             for run in expand(study, {"animals": animals_file}, tmp_path, overrides=overrides)}  # fmt: skip
     fixed, mine = runs["fixed-0.3", 1], runs["mine", 0]
@@ -102,6 +102,48 @@ def test_settings_are_laid_over_each_other(animals_file: Path, study_file: Path,
     assert {config.train.lr for config in runs.values()} == {0.5}
     assert (fixed.seed, fixed.data.split_seed, fixed.data.label_fraction) == (1, 1, 0.3)  # the grid's, always
     assert fixed.data.labeled == (animals_file.parent / "annotations.json",)
+
+
+@pytest.mark.parametrize(("key", "by"), [("seed", "seeds"), ("data.label_fraction", "fractions")])
+def test_what_the_grid_sets_is_not_set_otherwise(animals_file: Path, study_file: Path, key: str, by: str) -> None:
+    study, places = read_study(str(study_file)), {"animals": animals_file}
+    with pytest.raises(InputError, match=rf"{key}: a study sets it by its {by}. Choose them \(--{by}\)"):
+        expand(study, places, Path("out"), overrides={key: 1})
+    with pytest.raises(InputError, match=key):
+        expand(study.model_copy(update={"settings": {key: 1}}), places, Path("out"))
+
+
+def test_sections_are_laid_over_each_other_key_by_key(animals_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    rows = "rows: [supervised, {name: mine, method: supervised, train: {lr: 0.2}}]"
+    text = (
+        f"title: mine\ndatasets: [animals]\nfractions: [0.3]\nseeds: [0]\nsettings: {{train: {{epochs: 40}}}}\n{rows}\n"
+    )
+    file.write_text(text)
+    first, mine = expand(read_study(str(file)), {"animals": animals_file}, tmp_path, overrides={"train": {"batch": 8}})
+    of_scale = scale_settings("cpu")
+    train = first.config.train
+    assert (train.optimizer, train.lr) == (of_scale["train.optimizer"], of_scale["train.lr"])
+    assert (train.epochs, train.batch, train.steps_per_epoch) == (40, 8, of_scale["train.steps_per_epoch"])
+    assert mine.config.train == train.model_copy(update={"lr": 0.2})
+
+
+def test_all_labels_and_images_without_any_make_a_run(animals_file: Path, study_file: Path, tmp_path: Path) -> None:
+    file = animals_file.with_name("with_more.yaml")
+    file.write_text(animals_file.read_text() + "unlabeled: images\n")
+    runs = expand(read_study(str(study_file)).narrowed(fractions=[1.0], seeds=[0]), {"animals": file}, tmp_path)
+    assert [run.method for run in runs] == ["supervised", "pl", "fixed-0.3", "mine"]
+
+
+def test_nothing_counts_twice(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("title: mine\ndatasets: [a, a]\nfractions: [0.3, 0.3]\nseeds: [0, 1, 0]\nrows: [pl]\n")
+    study = read_study(str(file))
+    assert (study.datasets, study.fractions, study.seeds) == (("a",), (0.3,), (0, 1))
+    part = study.narrowed(seeds=[2, 2], rows=["pl", "pl"])
+    assert (part.seeds, [row.name for row in part.rows]) == ((2,), ["pl"])
+    whole = study.around(study.narrowed(seeds=[2], fractions=[0.1]))
+    assert (whole.seeds, whole.fractions) == ((0, 1, 2), (0.3, 0.1))
 
 
 def test_all_rows_of_a_scale_share_budget_and_augmentation(places: dict[str, Path], tmp_path: Path) -> None:
@@ -172,6 +214,15 @@ def test_a_study_that_is_not_there(name: str, words: str) -> None:
         ("rows: [plcl]", r'row "plcl" is unknown\. Did you mean "p'),
         ("- 1", "must be a mapping"),
         ("rows: [pl]", "title: Field required"),
+        ("rows: [{name: superviesd, seeds: [0]}]", r'row "superviesd" is unknown\. Did you mean "supervised"'),
+        ("rows: [{name: pl, seeds: 0}]", "seeds: Input should be a valid tuple"),
+        ("rows: [{title: foo, method: placl}]", "has no name"),
+        ("rows: [{name: 3, method: placl}]", "has no name"),
+        ("rows: [[placl]]", "has no name"),
+        ("rows: 5", "rows: must be a list"),
+        ("rows: supervised", "rows: must be a list"),
+        ("title: x", "rows: must be a list"),
+        ("rows: [pl, pl]", 'row "pl" is there twice'),
         ("title: x\nrows: [pl]\ndatasets: [a]\nfractions: [0.1]\nseed: 3", "seed: Extra inputs"),
         ("a: [", "is not valid YAML"),
     ],

@@ -39,6 +39,31 @@ def test_the_gap_is_of_means() -> None:
     assert gap_recovered(cells(ROWS[:6]), ("cub", "placl", 0.05)) is None  # nothing with all labels
 
 
+def test_a_variant_has_a_gap_and_a_title_of_its_own() -> None:
+    rows = [row(f"{name}+{size}", test, fraction=fraction) for name, size, test, fraction in (
+        ("supervised", "64px", 50.0, 0.05), ("supervised", "96px", 60.0, 0.05), ("placl", "64px", 55.0, 0.05),
+        ("supervised", "64px", 70.0, 1.0), ("supervised", "96px", 80.0, 1.0),
+    )]  # fmt: skip
+    study = read_study("table1").model_copy(update={"variants": {"64px": {}, "96px": {}}, "fractions": (0.05, 1.0)})
+    (table,) = make_tables(study, rows)
+    assert [(line[0], line[1], line[3]) for line in table.lines] == [
+        ("Supervised, 64px", "50.0", "0 %"),
+        ("Supervised, 96px", "60.0", "0 %"),
+        ("PLACL, 64px", "55.0", "25 %"),
+        ("Supervised, 64px (all labels)", "70.0", "-"),
+        ("Supervised, 96px (all labels)", "80.0", "-"),
+    ]
+
+
+def test_a_row_that_has_all_labels_and_more_images_stands_in_a_table_of_its_own() -> None:
+    rows = [*ROWS, row("placl", 73.0, fraction=1.0)]
+    few, whole = make_tables(read_study("table1").narrowed(datasets=["cub"]), rows)
+    assert [line[0] for line in few.lines] == ["Supervised", "PLACL", "Supervised (all labels)"]
+    assert (whole.title, [line[0] for line in whole.lines]) == (
+        "cub, 100 % of the labels", ["Supervised (all labels)", "PLACL (all labels)"]
+    )  # fmt: skip
+
+
 def test_a_run_without_a_test_set_has_no_cell() -> None:
     assert cells([{**row("pl", 1.0), "test": None}]) == {}
 
@@ -51,6 +76,7 @@ def test_a_study_may_be_of_validation_scores() -> None:
     assert table.lines[0][1] == "61.0 ± 1.4"
     assert "scored on that validation set" in notes(grid, "cpu", "1 step")
     assert "scored on the test set once" in notes(read_study("table1"), "cpu", "1 step")
+    assert "Scores are PCK@0.1: mean ± standard deviation" in notes(grid, "cpu", "1 step", "PCK@0.1")
 
 
 def test_a_table_has_ours_and_the_papers_and_the_cost() -> None:

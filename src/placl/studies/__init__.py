@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from placl.config import Config
+from placl.data.load import read_instances
+from placl.errors import InputError
 from placl.files import write_atomic
+from placl.learn.score import metric_name
 from placl.studies.cost import hours, trainings_of
 from placl.studies.results import Results
 from placl.studies.runner import run_missing
@@ -39,19 +43,22 @@ def study(
 
     ``known`` is a results.csv of the same study, from another machine: what it has is not run again.
     """
-    grid, specs = plan_study(name, data, out, scale=scale, overrides=overrides, **choice)
-    results = Results(specs, grid.every_round, known)
+    part, chosen = plan_study(name, data, out, scale=scale, overrides=overrides, **choice)
+    whole = read_study(name).around(part)  # tables keep what is finished of other parts
+    results = Results(expand(whole, data, out, scale=scale, overrides=overrides), whole.every_round, known)
+    wanted = {spec.out for spec in chosen}
+    missing = [spec for spec in results.specs if spec.out in wanted and results.of(spec) is None]
+    check_tested(missing)
 
     def keep() -> None:
         results.write(out / "results.csv")
-        tables = make_tables(grid, results.rows())
-        note = notes(grid, scale, budget(specs))
-        write_atomic(out / "table.md", markdown(grid, tables, note))
-        write_atomic(out / "table.html", html(grid, tables, note))
+        tables, note = make_tables(whole, results.rows()), notes(whole, scale, budget(chosen), metric(chosen))
+        write_atomic(out / "table.md", markdown(whole, tables, note))
+        write_atomic(out / "table.html", html(whole, tables, note))
 
     keep()
-    failed = run_missing(results, out, watch or Silent(), workers=workers, on_result=keep)
-    return StudyResult(results.rows(), make_tables(grid, results.rows()), failed)
+    failed = run_missing(results, missing, out, watch or Silent(), workers=workers, on_result=keep)
+    return StudyResult(results.rows(), make_tables(whole, results.rows()), failed)
 
 
 def plan_study(
@@ -64,21 +71,60 @@ def plan_study(
     **choice: Any,
 ) -> tuple[Study, list[RunSpec]]:
     grid = read_study(name).narrowed(**choice)
-    return grid, expand(grid, data, out, scale=scale, overrides=overrides)
+    specs = expand(grid, data, out, scale=scale, overrides=overrides)
+    if not specs:
+        raise InputError(f"study {grid.name}: there is nothing to run. With all labels, only supervised rows are.")
+    return grid, specs
+
+
+def check_tested(specs: list[RunSpec]) -> None:
+    """Refuse datasets without a test part before hours go into runs that would have no score."""
+    seen: set[str] = set()
+    for spec in specs:
+        data = spec.config.data
+        if not spec.tested or spec.dataset in seen or data.test or data.test_fraction or data.protocol:
+            continue
+        seen.add(spec.dataset)
+        if "test" not in read_instances(data)[1]:  # splits that a source brings
+            raise InputError(
+                f"{spec.dataset}: has no test images. Name some (test: or test_fraction: in its dataset file), or set "
+                "scored_on: val in the study."
+            )
 
 
 def budget(specs: list[RunSpec]) -> str:
-    """The final training that all runs share, in words."""
-    train = specs[0].config.train
-    steps = f"{train.epochs * train.steps_per_epoch:,} steps" if train.epoch == "steps" else f"{train.epochs} epochs"
-    model = specs[0].config.model
-    words = f"{steps} of {train.batch} images, {model.name} at {model.input_size} px"
+    """The final training that all runs share, in words, and of which rows it is another."""
+    rows: dict[str, list[str]] = {}
+    for spec in specs:
+        of = rows.setdefault(_budget(spec.config), [])
+        of += [spec.method] if spec.method not in of else []
+    words, *others = sorted(rows, key=lambda words: -len(rows[words]))
+    if others:
+        return f"{words} ({'; '.join(', '.join(rows[other]) + ': ' + other for other in others)})"
     for config in (spec.config for spec in specs):
         if config.method == "placl" and config.rounds.continued is not None:
             later = config.continued().train
             more = (config.rounds.count + config.finishes) * later.epochs * later.steps_per_epoch
-            return f"{words}; PLACL's last network goes on from others for {more:,} more"
-    return words
+            words = f"{words}; PLACL's last network goes on from others for {more:,} more"
+            break
+    return f"the same budget ({words})"
+
+
+def _budget(config: Config) -> str:
+    train, model = config.train, config.model
+    steps = f"{train.epochs * train.steps_per_epoch:,} steps" if train.epoch == "steps" else f"{train.epochs} epochs"
+    return f"{steps} of {train.batch} images, {model.name} at {model.input_size} px"
+
+
+def metric(specs: list[RunSpec]) -> str:
+    """What scores are, in words."""
+    found: dict[str, list[str]] = {}
+    for spec in specs:
+        of = found.setdefault(metric_name(spec.config.reward), [])
+        of += [spec.dataset] if spec.dataset not in of else []
+    if len(found) == 1:
+        return next(iter(found))
+    return ", ".join(f"{words} ({', '.join(datasets)})" for words, datasets in found.items())
 
 
 def list_runs(grid: Study, specs: list[RunSpec], known: Path | None = None) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from placl import config as configuration
-from placl.config import Config
+from placl.config import Config, Data
 from placl.errors import InputError
 from placl.files import read_object, write_csv
 from placl.plain_yaml import load_yaml
@@ -24,6 +24,7 @@ COLUMNS = (
     "dataset", "method", "fraction", "seed", "test", "val", "trainings", "images", "seconds", "commit", "settings",
     "test_pck",
 )  # fmt: skip
+DIVIDING = ("val_from", "val_fraction", "test_fraction", "trust_drawn_boxes", "corrections")  # of the data
 NEWER = (("rounds", "continued"), ("teacher", "batch"), ("proxy", "batch"), ("teacher", "augment"))  # than some results
 
 
@@ -46,8 +47,7 @@ class Results:
         return [row for spec in self.specs for row in self._rows(spec)]
 
     def write(self, file: Path) -> None:
-        if rows := self.rows():
-            write_csv(file, rows)
+        write_csv(file, self.rows(), COLUMNS)
 
     def _rows(self, spec: RunSpec) -> list[dict[str, Any]]:
         if spec.out not in self._known:
@@ -75,8 +75,10 @@ def settings_key(config: Config) -> str:
     if config.method != "placl":
         settings["rounds"] = {"keep": config.rounds.keep}
     own = config.data.model_dump(mode="json", include={"label_fraction", "split_seed", "context", "margin"})
-    if config.data.val_from != "target":
-        own["val_from"] = config.data.val_from
+    for name in DIVIDING:  # not where they are as they always were: results are older than some of them
+        value = getattr(config.data, name)
+        if value != Data.model_fields[name].default:
+            own[name] = config.data.model_dump(mode="json", include={name})[name]
     return key_of(settings=settings, data=own)[:12]
 
 
@@ -92,6 +94,7 @@ def _read_known(specs: Sequence[RunSpec], file: Path) -> dict[Path, list[dict[st
         key = settings_key(spec.config)
         own = [row for row in rows if row["settings"] == key and row["dataset"] == spec.dataset]
         own = [row for row in own if re.fullmatch(re.escape(spec.method) + r"(-r\d+)?", row["method"])]
+        own = list({row["method"]: row for row in own}.values())  # a run counts once, whoever has put files together
         if own and own[-1]["method"] == spec.method:
             known[spec.out] = own
     return known

@@ -5,7 +5,7 @@ A study has no state of its own: it is the folders of its runs, each of which ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,7 @@ class Runs:
 
 def carry_out(spec: RunSpec, executor: Executor, watch: Watch, library: Path) -> str:
     try:
-        train_with(spec.config, spec.out, watch, executor=executor, library=library)
+        train_with(spec.config, spec.out, watch, executor=executor, library=library, tested=spec.tested)
     except PlaclError as error:
         return str(error)
     return ""
@@ -56,15 +56,22 @@ class _Reporter:
 
 
 def run_missing(
-    results: Results, out: Path, watch: Watch, *, workers: int | None, on_result: Callable[[], None]
+    results: Results,
+    runs: Sequence[RunSpec],
+    out: Path,
+    watch: Watch,
+    *,
+    workers: int | None,
+    on_result: Callable[[], None],
 ) -> dict[str, str]:
     """Run what is missing, telling of every result; returns what failed, by name, and why.
 
     With one worker, a run takes the machine (or cluster) as its `execute` settings have it.
     """
-    specs = results.specs
-    missing = {number: spec for number, spec in enumerate(specs) if results.of(spec) is None}
-    workers = min(workers or available_cores(), max(1, len(missing)))
+    missing = dict(enumerate(runs))
+    if not missing:
+        return {}
+    workers = min(workers or available_cores(), len(missing))
     failed: dict[str, str] = {}
     reached = dict.fromkeys(missing, 0.0)
 
@@ -76,7 +83,8 @@ def run_missing(
             failed[spec.name] = problem or "it has no result."
             watch.say(f"{spec.name}: {failed[spec.name]}")
         else:
-            scores = f"test {_shown(found['test'])}, val {_shown(found['val'])}"
+            scores = f"test {_shown(found['test'])}, " if spec.tested else ""
+            scores += f"val {_shown(found['val'])}"
             watch.say(f"{spec.name}: {scores}, {found['seconds']:.0f} s")
         on_result()
         show()
@@ -86,8 +94,8 @@ def run_missing(
         show()
 
     def show() -> None:
-        done = len(specs) - len(missing) + sum(reached.values())
-        watch.progress("run", done, len(specs), f"{done:.0f} of {len(specs)} runs")
+        done = sum(reached.values())
+        watch.progress("run", done, len(missing), f"{done:.0f} of {len(missing)} runs")
 
     show()
     library = out / LIBRARY

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from placl import config as configuration
-from placl.config import Config
+from placl.config import Config, Section
 from placl.data.protocols import PROTOCOLS
 from placl.errors import InputError
 from placl.plain_yaml import load_yaml
@@ -22,6 +22,8 @@ GRIDS = ("table1", "table2", "table3", "table4", "table5", "table6", "fig3a", "f
 SCALES = ("cpu", "paper")
 LEARNS_FROM_LABELS_ALONE = "supervised"
 DATASET_FILE = "placl.yaml"
+PLUS = "+"  # between a row and its variant
+OF_THE_GRID = {"seed": "seeds", "data.split_seed": "seeds", "data.label_fraction": "fractions"}  # and what sets them
 
 
 class Row(BaseModel):
@@ -63,15 +65,25 @@ class Study(BaseModel):
             if not wanted:
                 continue
             if key in ("fractions", "seeds"):
-                update[key] = tuple(wanted)
+                update[key] = tuple(dict.fromkeys(wanted))
                 continue
             known = {getattr(item, "name", item): item for item in getattr(self, key)}
             wanted = [one for name in wanted for one in _targets_of(name, known)]
             unknown = [name for name in wanted if name not in known]
             if unknown:
                 raise InputError(f'study {self.name} has no "{unknown[0]}" among its {key}: {", ".join(known)}.')
-            update[key] = tuple(known[name] for name in wanted)
+            update[key] = tuple(known[name] for name in dict.fromkeys(wanted))
         return self.model_copy(update=update)
+
+    def around(self, part: Study) -> Study:
+        """All rows on the datasets of a part, with the fractions and seeds of either."""
+        both = {key: tuple(dict.fromkeys(getattr(self, key) + getattr(part, key))) for key in ("fractions", "seeds")}
+        return self.model_copy(update={"datasets": part.datasets, **both})
+
+    @field_validator("fractions", "seeds", "datasets")
+    @classmethod
+    def _once(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(values))
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,7 @@ class RunSpec:
     seed: int
     config: Config
     out: Path
+    tested: bool = True  # whether test images are scored
 
     @property
     def name(self) -> str:
@@ -110,9 +123,14 @@ def read_study(name: str) -> Study:
     if not isinstance(content, dict):
         raise InputError(f"{where}: must be a mapping of keys to values.")
     content.setdefault("name", Path(name).stem)
-    content["rows"] = [_row(where, given) for given in content.get("rows") or []]
+    if not isinstance(content.get("rows"), list):
+        raise InputError(f"{where}: rows: must be a list of names and descriptions.")
     try:
-        return Study.model_validate(content)
+        rows = [_row(where, given) for given in content["rows"]]
+        twice = [row.name for number, row in enumerate(rows) if row.name in {other.name for other in rows[:number]}]
+        if twice:
+            raise InputError(f'{where}: row "{twice[0]}" is there twice. Give one of them another name.')
+        return Study.model_validate({**content, "rows": rows})
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
@@ -134,22 +152,37 @@ def _targets_of(name: str, known: Collection[str]) -> list[str]:
 
 
 def _row(where: str, given: Any) -> Row:
+    """A known one by its name, a known one with something changed, or one with a method of its own."""
     known = known_rows()
-    if isinstance(given, dict) and isinstance(given.get("name"), str):
-        own = {key: value for key, value in given.items() if key != "name"}
-        base = known.get(given["name"]) if "method" not in own else None  # a known row, with something changed
-        return _described(given["name"], {"title": base.title, **base.settings, **own} if base else own)
-    if given not in known:
-        near = get_close_matches(str(given), known, n=1)
+    own = dict(given) if isinstance(given, dict) else {}
+    name = own.pop("name", None) if isinstance(given, dict) else given
+    if not isinstance(name, str):
+        raise InputError(f'{where}: row "{given}" has no name. Describe it: {{name: ..., method: ...}}.')
+    if "method" in own:
+        return _described(name, own)
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise InputError(
-            f'{where}: row "{given}" is unknown.{hint} Name one of rows.yaml, or describe it: {{name: ...}}.'
+            f'{where}: row "{name}" is unknown.{hint} Name one of rows.yaml, or describe it: '
+            "{name: ..., method: ...}."
         )
-    return known[given]
+    return _described(name, {"title": known[name].title, **known[name].settings, **own})
 
 
 def _described(name: str, content: dict[str, Any]) -> Row:
-    return Row(name=name, title=str(content.pop("title", name)), seeds=content.pop("seeds", None), settings=content)
+    title, seeds = str(content.pop("title", name)), content.pop("seeds", None)
+    return Row(name=name, title=title, seeds=seeds, settings=_dotted(content))
+
+
+def _dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"train.lr": 0.1}`` also where a section is given as ``{"train": {"lr": 0.1}}``, so that layers add up."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        kind = Config.model_fields[key].annotation if key in Config.model_fields else None
+        is_section = isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section)
+        flat |= {f"{key}.{name}": own for name, own in value.items()} if is_section else {key: value}
+    return flat
 
 
 def scale_settings(scale: str, dataset: str = "") -> dict[str, Any]:
@@ -179,28 +212,39 @@ def expand(
     if missing:
         raise InputError(f"study {study.name}: where is {missing[0]}? Name its folder or {DATASET_FILE}: "
                          f"--data {missing[0]}=PATH, or leave it out with --datasets.")  # fmt: skip
+    common, over = _dotted(study.settings), _dotted(overrides or {})
+    for key, by in OF_THE_GRID.items():
+        if key in common or key in over:
+            raise InputError(f"{key}: a study sets it by its {by}. Choose them (--{by}).")
     runs = []
     for row, variant in _rows(study):
         for dataset in study.datasets:
             for fraction in study.fractions:
-                if fraction == 1 and not (row.is_supervised or study.across_domains):
-                    continue  # there is nothing unlabelled
                 for seed in (one for one in study.seeds if row.seeds is None or one in row.seeds):
                     settings = {
                         **scale_settings(scale, dataset),
                         **_data_settings(dataset, places[dataset]),
-                        **study.settings,
+                        **common,
                         **row.settings,
-                        **study.variants.get(variant, {}),
-                        **(overrides or {}),
+                        **_dotted(study.variants.get(variant, {})),
+                        **over,
                         "data.label_fraction": fraction,
                         "data.split_seed": seed,
                         "seed": seed,
                     }
-                    method = row.name + (f"+{variant}" if variant else "")
+                    config = configuration.load(None, settings)
+                    if fraction == 1 and not (row.is_supervised or study.across_domains or config.data.unlabeled):
+                        continue  # there is nothing unlabelled
+                    method = method_name(row.name, variant)
                     folder = out / dataset / f"{100 * fraction:g}" / f"seed{seed}" / method
-                    runs.append(RunSpec(dataset, method, fraction, seed, configuration.load(None, settings), folder))
+                    tested = study.scored_on == "test"
+                    runs.append(RunSpec(dataset, method, fraction, seed, config, folder, tested))
     return runs
+
+
+def method_name(row: str, variant: str) -> str:
+    """What a row is called in results."""
+    return f"{row}{PLUS}{variant}" if variant else row
 
 
 def _rows(study: Study) -> Sequence[tuple[Row, str]]:

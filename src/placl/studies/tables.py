@@ -11,10 +11,11 @@ from importlib import resources
 from typing import Any
 
 from placl.report.page import asset
-from placl.studies.study import GRIDS, Study, dataset_of
+from placl.studies.study import GRIDS, PLUS, Study, dataset_of, method_name
 
 FULL = 1.0  # all labels
 ALL_LABELS = " (all labels)"
+SUPERVISED = "supervised"  # the row that gaps are measured with
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,10 @@ def _cell(rows: Sequence[dict[str, Any]], scored_on: str) -> Cell:
 
 
 def gap_recovered(found: dict[Place, Cell], place: Place) -> float | None:
-    """(row - few labels) / (all labels - few labels), of means."""
-    dataset, _, fraction = place
-    few, full = found.get((dataset, "supervised", fraction)), found.get((dataset, "supervised", FULL))
+    """(row - few labels) / (all labels - few labels), of means; a variant's is between its own."""
+    dataset, method, fraction = place
+    alone = method_name(SUPERVISED, method.partition(PLUS)[2])
+    few, full = found.get((dataset, alone, fraction)), found.get((dataset, alone, FULL))
     if few is None or full is None or place not in found or few.mean == full.mean or fraction == FULL:
         return None
     return (found[place].mean - few.mean) / (full.mean - few.mean)
@@ -100,16 +102,23 @@ HEAD = ("method", "test", "paper", "gap recovered", "seeds", "trainings", "image
 
 def make_tables(study: Study, rows: Sequence[dict[str, Any]]) -> list[Table]:
     found, paper = cells(rows, study.scored_on), paper_numbers(study.name)
-    titles = {row.name: row.title for row in study.rows}
+    titles = {
+        method_name(row.name, variant): ", ".join(filter(None, (row.title, variant)))
+        for row in study.rows
+        for variant in study.variants or ("",)
+    }
     if study.across_domains:
         return domain_tables(study.datasets, found, paper, titles)
     tables = []
     for dataset in study.datasets:
-        for fraction in [one for one in study.fractions if one != FULL] or [FULL]:
+        alone = [method for method in titles if method.partition(PLUS)[0] == SUPERVISED]
+        whole = [method for d, method, f in found if d == dataset and f == FULL]
+        few = [one for one in study.fractions if one != FULL]
+        for fraction in [*few, FULL] if not few or set(whole) - set(alone) else few:
             methods = list(dict.fromkeys(method for d, method, f in found if d == dataset and f == fraction))
             places = [(dataset, method, fraction) for method in methods]
-            if places and (dataset, "supervised", FULL) in found and fraction != FULL:
-                places.append((dataset, "supervised", FULL))
+            if places and fraction != FULL:
+                places += [(dataset, method, FULL) for method in alone if method in whole]
             lines = tuple(_line(found, paper, place, titles) for place in places)
             if lines:
                 head = (HEAD[0], study.scored_on, *HEAD[2:])
@@ -162,19 +171,21 @@ def domain_tables(
     return tables
 
 
-def notes(study: Study, scale: str, budget: str) -> str:
+def notes(study: Study, scale: str, budget: str, metric: str = "") -> str:
+    """What all rows have in common; ``budget`` is that of their last trainings, ``metric`` that of the scores."""
+    scores = f"Scores are {metric}: mean" if metric else "Mean"
     if study.across_domains:
         return (
-            f"Scale {scale}. Every row ends with a training of the same budget ({budget}) and has the same labels of "
+            f"Scale {scale}. Every row ends with a training of {budget} and has the same labels of "
             "the source and the same images of the target, whose labels none sees; it is scored once, on the target's "
-            "test images. Mean ± standard deviation over seeds. Trainings, images and minutes are of a whole run with "
-            "its search. The paper's numbers are of AlphaPose's network with ResNet-101, trained on people as well: "
-            "they stand beside ours for their order, not their size."
+            f"test images. {scores} ± standard deviation over seeds. Trainings, images and minutes are of a whole run "
+            "with its search. The paper's numbers are of AlphaPose's network with ResNet-101, trained on people as "
+            "well: they stand beside ours for their order, not their size."
         )
     scored = "scored on the test set once" if study.scored_on == "test" else "scored on that validation set"
     return (
-        f"Scale {scale}. Every row ends with a training of the same budget ({budget}), has the same labels, "
-        f"augmentation and validation set, and is {scored}. Mean ± standard deviation over seeds, "
+        f"Scale {scale}. Every row ends with a training of {budget}, has the same labels, "
+        f"augmentation and validation set, and is {scored}. {scores} ± standard deviation over seeds, "
         "each with labels and weights of its own. Trainings, images and minutes are of a whole run with its search. "
         "The paper's numbers are of HRNet-w32 at 256 px: they stand beside ours for their order, not their size."
     )
