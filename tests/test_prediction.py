@@ -75,6 +75,13 @@ def test_a_folder_with_boxes(model: Model, annotations: Path) -> None:
     assert found.to_coco() == placl.predict(model, annotations).to_coco()
 
 
+def test_files_that_say_filename_are_predicted_as_source_and_as_boxes(model: Model, annotations: Path) -> None:
+    expected = placl.predict(model, annotations).to_coco()
+    annotations.write_text(annotations.read_text().replace('"file_name"', '"filename"'))  # as ATRW's authors write it
+    assert placl.predict(model, annotations).to_coco() == expected
+    assert placl.predict(model, annotations.parent / "images", annotations).to_coco() == expected
+
+
 def test_a_folder_without_boxes_is_counted_from_one(model: Model, annotations: Path) -> None:
     found = placl.predict(model, annotations.parent)
     assert found.image_ids == (1, 2, 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from placl.data.crops import Pixels, crop_maps, crop_size, cut_out, make_pool, whole_where_nan
 from placl.data.formats.coco import read_boxes
+from placl.data.formats.coco_records import read_records
 from placl.data.formats.folder import read_folder
 from placl.data.formats.frames import VIDEOS
 from placl.data.images import UnreadableImageError, decode_shrunk
@@ -128,12 +128,11 @@ def _checked(number: int, image: np.ndarray) -> np.ndarray:
 
 def _coco_ids(path: Path) -> dict[str, Identity]:
     """Instance id -> what COCO results repeat of it. The file has been read without complaint before."""
-    content = json.loads(path.read_bytes())
-    names = {image["id"]: image["file_name"] for image in content["images"]}
+    images, annotations, _ = read_records(path, with_categories=False)
     return {
-        f"{names[a['image_id']]}#{a['id']}": (a["image_id"], a.get("category_id", 1), names[a["image_id"]])
-        for a in content["annotations"]
-        if a.get("image_id") in names
+        f"{name}#{a['id']}": (a["image_id"], a.get("category_id", 1), name)
+        for a in annotations
+        for name in [images[a["image_id"]]["file_name"]]
     }
 
 
