@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,7 +13,14 @@ from placl.files import plain
 
 
 def print_json(content: dict[str, Any]) -> None:
-    print(json.dumps(plain(content), indent=2, ensure_ascii=False))
+    print(json.dumps(plain(content), indent=2, ensure_ascii=True))  # the same whatever the stream's encoding
+
+
+def print_anything() -> None:
+    """Let stdout and stderr take characters that their encoding lacks, as escapes: no path may fail finished work."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
