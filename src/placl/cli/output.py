@@ -6,7 +6,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from placl.files import plain
@@ -23,15 +23,20 @@ def print_anything() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
-    """The first column is text, the others are numbers."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, text: Collection[str] = ()
+) -> None:
+    """The first column is a name, the others are numbers, or ``text`` that may take several lines."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left", no_wrap=True)
+        if column in text:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right" if number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     Console(highlight=False, markup=False).print(table)
