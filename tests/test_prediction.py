@@ -116,6 +116,25 @@ def test_unreadable_images_are_skipped_and_named(model: Model, annotations: Path
     assert line.endswith("1.png: not a known image format")
 
 
+def test_images_without_an_annotation_are_counted(model: Model, annotations: Path) -> None:
+    content = json.loads(annotations.read_text())
+    content["annotations"] = content["annotations"][:2]
+    annotations.write_text(json.dumps(content))
+    assert placl.predict(model, annotations).notes == (
+        "annotations.json: 2 images have no annotation and are left out.",
+    )
+    folder = annotations.parent / "images"
+    assert placl.predict(model, folder, annotations).notes == (
+        f"annotations.json: 2 images in {folder} have no box there and are left out.",
+    )
+    assert placl.predict(model, folder).notes == ()
+
+
+def test_files_and_folders_can_be_left_out(model: Model, annotations: Path) -> None:
+    found = placl.predict(model, annotations.parent, besides=[annotations.parent / "images" / "1.png"])
+    assert found.names == ("images/0.png", "images/2.png")
+
+
 def test_nothing_readable(model: Model, tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"")
     with pytest.raises(InputError, match=r"a\.jpg: the file is empty\. None of the 1 images"):
