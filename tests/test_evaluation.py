@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import placl
-from dots import dot_config
+from dots import dot_config, write_dots
 from placl import config as configuration
 from placl.data.splits import Split
 from placl.errors import InputError
@@ -202,3 +202,21 @@ def test_images_of_a_folder_are_known_again_in_a_file(run: Path, annotations: Pa
     listener = Listener()
     placl.evaluate(run, annotations, watch=listener)
     assert listener.lines == ["4 of the 6 instances were in the run's training set: this is no test score."]
+
+
+def test_other_images_of_the_same_names_were_not_trained_on(run: Path, annotations: Path, tmp_path: Path) -> None:
+    own_run(run, annotations, split((), ()))
+    listener = Listener()
+    placl.evaluate(run, write_dots(tmp_path / "others", seed=1), watch=listener)
+    assert listener.lines == []
+
+
+def test_images_that_are_gone_are_known_by_their_ids(run: Path, annotations: Path, tmp_path: Path) -> None:
+    own_run(run, annotations, Split(("images/0.png#1", "images/0.png#2"), ("images/1.png#3",), (), (), ()))
+    others = write_dots(tmp_path / "others", seed=1)
+    edit(annotations, "keypoints", [], 2)
+    edit(annotations, "keypoints", [], 3)  # images without a label may be missing
+    (annotations.parent / "images" / "1.png").unlink()
+    listener = Listener()
+    placl.evaluate(run, others, watch=listener)
+    assert listener.lines == ["1 of the 6 instances were in the run's training set: this is no test score."]

@@ -75,6 +75,13 @@ def test_a_folder_with_boxes(model: Model, annotations: Path) -> None:
     assert found.to_coco() == placl.predict(model, annotations).to_coco()
 
 
+def test_files_that_say_filename_are_predicted_as_source_and_as_boxes(model: Model, annotations: Path) -> None:
+    expected = placl.predict(model, annotations).to_coco()
+    annotations.write_text(annotations.read_text().replace('"file_name"', '"filename"'))  # as ATRW's authors write it
+    assert placl.predict(model, annotations).to_coco() == expected
+    assert placl.predict(model, annotations.parent / "images", annotations).to_coco() == expected
+
+
 def test_a_folder_without_boxes_is_counted_from_one(model: Model, annotations: Path) -> None:
     found = placl.predict(model, annotations.parent)
     assert found.image_ids == (1, 2, 3)
@@ -107,6 +114,25 @@ def test_unreadable_images_are_skipped_and_named(model: Model, annotations: Path
     assert found.image_ids == (11, 11, 13, 13)
     (line,) = found.skipped
     assert line.endswith("1.png: not a known image format")
+
+
+def test_images_without_an_annotation_are_counted(model: Model, annotations: Path) -> None:
+    content = json.loads(annotations.read_text())
+    content["annotations"] = content["annotations"][:2]
+    annotations.write_text(json.dumps(content))
+    assert placl.predict(model, annotations).notes == (
+        "annotations.json: 2 images have no annotation and are left out.",
+    )
+    folder = annotations.parent / "images"
+    assert placl.predict(model, folder, annotations).notes == (
+        f"annotations.json: 2 images in {folder} have no box there and are left out.",
+    )
+    assert placl.predict(model, folder).notes == ()
+
+
+def test_files_and_folders_can_be_left_out(model: Model, annotations: Path) -> None:
+    found = placl.predict(model, annotations.parent, besides=[annotations.parent / "images" / "1.png"])
+    assert found.names == ("images/0.png", "images/2.png")
 
 
 def test_nothing_readable(model: Model, tmp_path: Path) -> None:

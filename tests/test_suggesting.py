@@ -18,6 +18,7 @@ from scipy.stats import rankdata
 from placl.api import train
 from placl.cli.main import main
 from placl.config import Config
+from placl.data.instances import plain_instances
 from placl.data.load import Dataset
 from placl.data.pool import Pool
 from placl.errors import InputError
@@ -117,15 +118,49 @@ def test_a_run_without_a_network(begun: Path, dataset: Dataset, tmp_path: Path) 
         suggest(tmp_path, 5, dataset)
 
 
-def test_the_command(
-    call: Callable[..., str], begun: Path, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("placl.suggesting.load_dataset", lambda *_, **__: dataset)
+@pytest.fixture
+def in_files(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``in_files(boxes)``: instances lie in two folders, as boxes of four such numbers; NaN: as whole images."""
+
+    def read(boxes: float) -> None:
+        n = len(dataset.pool)
+        files = tuple(Path(f"folder_{i % 2}") / f"{i // 2}.png" for i in range(n))
+        found = plain_instances(files, dataset.pool.ids, np.arange(n), np.full((n, 4), boxes), np.ones(n, np.float32))
+        monkeypatch.setattr("placl.suggesting.load_dataset", lambda *_, **__: dataset)
+        monkeypatch.setattr("placl.suggesting.read_instances", lambda _: (found, None, []))
+
+    return read
+
+
+def test_the_command(call: Callable[..., str], begun: Path, in_files: Callable[..., None], tmp_path: Path) -> None:
+    in_files(np.nan)
     ended = call("suggest", begun, "-n", "3", "--json", "--out", tmp_path / "next.csv")
     rows = json.loads(ended)["suggestions"]
-    assert [row["id"] for row in rows] == [one.id for one in suggest(begun, 3, dataset)]
+    assert [row["id"] for row in rows] == [one.id for one in suggest(begun, 3)]
+    assert list(rows[0]) == ["id", "image", "score", "confidence", "disagreement"]
     with open(tmp_path / "next.csv", newline="") as file:
-        assert [row["id"] for row in csv.DictReader(file)] == [row["id"] for row in rows]
+        assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()} for row in rows]
+
+
+def test_the_image_of_each_is_named(
+    call: Callable[..., str], begun: Path, dataset: Dataset, in_files: Callable[..., None]
+) -> None:
+    in_files(np.nan)
+    (first,) = suggest(begun, 1)
+    place = dataset.pool.ids.index(first.id)
+    assert (first.image, first.box) == (Path(f"folder_{place % 2}/{place // 2}.png"), None)
+    assert str(first.image) in call("suggest", begun, "-n", "1")
+
+
+def test_the_box_is_named_where_instances_have_one(
+    call: Callable[..., str], begun: Path, in_files: Callable[..., None], tmp_path: Path
+) -> None:
+    in_files(12.5)
+    assert suggest(begun, 1)[0].box == (12.5, 12.5, 12.5, 12.5)
+    assert "12.5, 12.5, 12.5, 12.5" in call("suggest", begun, "-n", "1", "--out", tmp_path / "next.csv")
+    with open(tmp_path / "next.csv", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert [row[column] for column in ("x", "y", "width", "height")] == ["12.5"] * 4
 
 
 @pytest.fixture

@@ -103,16 +103,22 @@ def _trained_on(run: Path, instances: Instances) -> int:
     if split is None:
         return 0
     known = set(split.labelled + split.half_1 + split.half_2)
-    by_id = np.array([name in known for name in instances.ids], dtype=bool)
     try:
         trained, _, _ = read_instances(read_config(run).data)
     except InputError:
-        return int(by_id.sum())
-    rows = np.flatnonzero([name in known for name in trained.ids])
-    theirs, ours = identify([trained.take(rows).images, instances.images])
+        return int(_named(instances, known).sum())
+    trained = trained.take(np.flatnonzero(_named(trained, known)))
+    theirs, ours = identify([trained.images, instances.images])
     of_theirs = set(theirs)
     by_image = np.array([identity in of_theirs for identity in ours], dtype=bool)
-    return int((by_id | by_image[instances.image_index]).sum())
+    there = np.array([image.exists() for image in trained.images], dtype=bool)[trained.image_index]
+    gone = known.difference(np.array(trained.ids)[there].tolist())
+    return int((by_image[instances.image_index] | _named(instances, gone)).sum())
+
+
+def _named(instances: Instances, ids: set[str]) -> np.ndarray:
+    """(N,) whose id is one of these."""
+    return np.array([name in ids for name in instances.ids], dtype=bool)
 
 
 def _on_source(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeGuard
@@ -12,7 +11,8 @@ import numpy as np
 
 from placl.data.crops import Pixels, crop_maps, crop_size, cut_out, make_pool, whole_where_nan
 from placl.data.formats.coco import read_boxes
-from placl.data.formats.folder import read_folder
+from placl.data.formats.coco_records import read_records
+from placl.data.formats.folder import read_images
 from placl.data.formats.frames import VIDEOS
 from placl.data.images import UnreadableImageError, decode_shrunk
 from placl.data.instances import Instances, plain_instances
@@ -50,13 +50,15 @@ def predict(
     track: Tracking | bool | None = None,
     overlay: Path | str | None = None,
     threshold: float = 0.0,
+    besides: Collection[Path | str] = (),
     on_progress: OnProgress | None = None,
 ) -> Predictions:
     """Predict an image, a folder, the boxes of a COCO file (labels are not looked at), a video, or a list of images.
 
     ``boxes`` is a COCO file with boxes for the images of a folder or the frames of a video; without it, an object fills
     each image. ``images`` is the folder of a COCO source's images (default: its own). In a video, ``track`` follows one
-    animal, and ``overlay`` is a video to write, with the keypoints drawn in that reach the ``threshold``.
+    animal, and ``overlay`` is a video to write, with the keypoints drawn in that reach the ``threshold``. ``besides``
+    are files and folders below a folder that are left out, such as pictures of an earlier prediction.
     """
     model = model if isinstance(model, Model) else Model.from_dir(model)
     if is_video(source):
@@ -80,10 +82,11 @@ def predict(
         if boxes is not None:
             raise InputError(f"{boxes}: {source} brings its own boxes. Leave one of them out.")
         instances = read_boxes(source, Path(images) if images else source.parent)
-        return _predict_files(model, instances, _coco_ids(source), on_progress)
-    instances = read_folder(source, Path(boxes) if boxes else None)
-    ids = _coco_ids(Path(boxes)) if boxes else _counted_ids(instances)
-    return _predict_files(model, instances, ids, on_progress)
+        ids, notes = _coco_ids(source)
+        return _predict_files(model, instances, ids, on_progress, notes=notes)
+    found = read_images(source, Path(boxes) if boxes else None, [Path(place) for place in besides])
+    ids = _coco_ids(Path(boxes))[0] if boxes else _counted_ids(found.instances)
+    return _predict_files(model, found.instances, ids, on_progress, notes=found.notes)
 
 
 def is_video(source: object) -> TypeGuard[Path | str]:
@@ -126,15 +129,15 @@ def _checked(number: int, image: np.ndarray) -> np.ndarray:
     return image
 
 
-def _coco_ids(path: Path) -> dict[str, Identity]:
-    """Instance id -> what COCO results repeat of it. The file has been read without complaint before."""
-    content = json.loads(path.read_bytes())
-    names = {image["id"]: image["file_name"] for image in content["images"]}
-    return {
-        f"{names[a['image_id']]}#{a['id']}": (a["image_id"], a.get("category_id", 1), names[a["image_id"]])
-        for a in content["annotations"]
-        if a.get("image_id") in names
-    }
+def _coco_ids(path: Path) -> tuple[dict[str, Identity], tuple[str, ...]]:
+    """Instance id -> what COCO results repeat of it, and how many images have none."""
+    images, annotations, _ = read_records(path, with_categories=False)
+    ids: dict[str, Identity] = {}
+    for a in annotations:
+        name = images[a["image_id"]]["file_name"]
+        ids[f"{name}#{a['id']}"] = (a["image_id"], a.get("category_id", 1), name)
+    without = len(images) - len({a["image_id"] for a in annotations})
+    return ids, (f"{path.name}: {without} images have no annotation and are left out.",) if without else ()
 
 
 def _counted_ids(instances: Instances) -> dict[str, Identity]:
@@ -147,6 +150,7 @@ def _predict_files(
     ids: dict[str, Identity],
     on_progress: OnProgress | None,
     pixels: Pixels = decode_shrunk,
+    notes: tuple[str, ...] = (),
 ) -> Predictions:
     reading = read_out(model, instances, on_progress, pixels)
     identities = [ids[name] for name in reading.pool.ids]
@@ -160,6 +164,7 @@ def _predict_files(
         category_ids=tuple(category for _, category, _ in identities),
         skeleton=model.skeleton,
         skipped=tuple(f"{file}: {reason}" for file, reason in reading.unreadable.items()),
+        notes=notes,
     )
 
 

@@ -6,7 +6,7 @@ No label is looked at that the run has not been given.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -15,7 +15,8 @@ import numpy as np
 
 from placl.api import draw_roles
 from placl.config import Config
-from placl.data.load import Dataset, load_dataset
+from placl.data.instances import Instances
+from placl.data.load import Dataset, load_dataset, read_instances
 from placl.data.pool import Pool
 from placl.data.splits import make_problem
 from placl.errors import InputError
@@ -44,6 +45,8 @@ class Suggestion:
     score: float  # in [0, 1]: the mean of its ranks in doubt and disagreement
     confidence: float  # mean over keypoints, of the last network
     disagreement: float  # mean distance between what two of the last networks say, in fields of view
+    image: Path | None = None  # its file; None: the data were handed in, not read
+    box: tuple[float, float, float, float] | None = None  # xywh in the image; None: all of it
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,21 @@ def suggest(
     run: Path, count: int, dataset: Dataset | None = None, on_progress: OnProgress | None = None
 ) -> list[Suggestion]:
     """The ``count`` unlabelled instances of a run whose labels should help most."""
-    return ranked(opinions_of(run, dataset, on_progress), count)
+    opinions = opinions_of(run, dataset, on_progress)
+    chosen = ranked(opinions, count)
+    return chosen if dataset is not None else _located(chosen, read_instances(opinions.config.data)[0])
+
+
+def _located(chosen: list[Suggestion], instances: Instances) -> list[Suggestion]:
+    """With the image and the box of each: of two folders, file names alone do not tell."""
+    row_of = {id_: row for row, id_ in enumerate(instances.ids)}
+    found = []
+    for one in chosen:
+        row = row_of[one.id]
+        x, y, width, height = instances.boxes[row].tolist()
+        box = None if np.isnan([x, y, width, height]).any() else (x, y, width, height)
+        found.append(replace(one, image=instances.images[instances.image_index[row]], box=box))
+    return found
 
 
 def opinions_of(run: Path, dataset: Dataset | None = None, on_progress: OnProgress | None = None) -> Opinions:

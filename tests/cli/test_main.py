@@ -1,15 +1,19 @@
 """How commands end, and that help does not wait for torch."""
 
 import errno
+import io
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import placl as package
 from placl import config as configuration
+from placl.cli.main import main
 from placl.errors import InputError, MachineError
 from placl.version import VERSION
 
@@ -119,6 +123,19 @@ def test_an_interrupted_prediction_begins_anew(placl: Callable, monkeypatch: pyt
     ended = placl("predict", "train", "demo")  # a run of that name is no training
     ended.refused("placl: interrupted.", code=130)
     assert "carries on" not in ended.err
+
+
+@pytest.mark.parametrize("flags", [["--json"], []])
+def test_names_that_the_terminal_cannot_print_fail_nothing(
+    run: Path, annotations: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    out, printed = tmp_path / "鳥.json", io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding="cp1252"))  # as of Windows, piped
+    assert main(["predict", str(run), str(annotations), "--out", str(out), "--no-draw", *flags]) == 0
+    text = printed.getvalue().decode("cp1252")
+    assert "\\u9ce5.json" in text
+    if flags:
+        assert json.loads(text)["predictions"] == str(out)
 
 
 def test_every_public_name_is_there_and_stays() -> None:

@@ -44,6 +44,39 @@ def test_skipped_images_are_named(placl: Callable, run: Path, annotations: Path,
     assert "1 images skipped" in ended.out
 
 
+def test_images_without_a_box_are_counted(placl: Callable, run: Path, annotations: Path, tmp_path: Path) -> None:
+    content = json.loads(annotations.read_text())
+    content["annotations"] = content["annotations"][:2]
+    annotations.write_text(json.dumps(content))
+    line = "annotations.json: 2 images have no annotation and are left out."
+    ended = placl("predict", run, annotations, "--out", tmp_path / "p.json", "--json")
+    assert line in ended.err
+    assert json.loads(ended.out)["notes"] == [line]
+
+
+@pytest.mark.parametrize("overlay", [None, "drawn", "drawn.jpg"])
+def test_pictures_of_the_same_command_are_not_predicted(
+    placl: Callable, run: Path, annotations: Path, overlay: str | None
+) -> None:
+    photos = annotations.parent / "images"
+    command = ["predict", run, photos, "--out", photos / "p.csv", *(["--overlay", photos / overlay] if overlay else [])]
+    first = placl(*command)
+    assert "left out" not in first.err
+    before = (photos / "p.csv").read_text()
+    again = placl(*command)
+    assert again.out.splitlines()[0] == first.out.splitlines()[0] == f"3 instances in 3 images: {photos / 'p.csv'}"
+    assert f"{photos}: {3 if overlay == 'drawn' else 1} images lie where pictures are written to" in again.err
+    assert placl(*command, "--no-draw").code == 0
+    assert (photos / "p.csv").read_text() == before
+
+
+def test_an_image_that_is_named_is_predicted_whatever_its_name(
+    placl: Callable, run: Path, annotations: Path, tmp_path: Path
+) -> None:
+    photo = annotations.parent / "images" / "0.png"
+    assert placl("predict", run, photo, "--out", photo.with_suffix(".csv"), "--no-draw").code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -21,6 +21,7 @@ from placl.cli.data import app as data
 from placl.cli.demo import demo
 from placl.cli.evaluate import evaluate
 from placl.cli.export import export
+from placl.cli.output import print_anything
 from placl.cli.plan import plan
 from placl.cli.predict import predict
 from placl.cli.report import report
@@ -66,6 +67,7 @@ def _start(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    print_anything()
     try:
         command = typer.main.get_command(app)
         with stopping.heeding(), command.make_context("placl", list(arguments)) as context:

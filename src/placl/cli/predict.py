@@ -68,7 +68,8 @@ def predict(
     out, kind = settle(out, kind)
     # clip.csv of clip.mp4 is what people call it: the overlay must not take the clip's own name.
     beside = out.with_name(f"{out.stem}_overlay.mp4") if film else out.with_suffix(".png")
-    shown = (overlay or beside) if draw else None
+    place = overlay or beside
+    shown = place if draw else None
     check_outputs([source, *([boxes] if boxes else [])], out, shown)
     check_overlay(source, shown, film=film)
     if track and not film:
@@ -88,9 +89,12 @@ def predict(
             track=Tracking(confident=track_threshold) if track else None,
             overlay=shown if film else None,
             threshold=threshold,
+            besides=[place],
             on_progress=lambda done, total: watch.progress("frames" if film else "images", done, total, "predicting"),
         )
         rate = found.clip.length / max(time.monotonic() - begin, 1e-9) if found.clip else None
+        for line in found.notes:
+            watch.say(line)
         for line in found.skipped:
             watch.say(line if film else f"skipped {line}")
         found.save(out, kind)
@@ -105,6 +109,7 @@ def predict(
                 **({"frames": found.clip.length, "promised_frames": found.clip.promised} if found.clip else {}),
                 **({} if rate is None else {"frames_per_second": round(rate, 1)}),
                 "skipped": found.skipped,
+                "notes": found.notes,
                 "format": kind,
                 "predictions": out,
                 "overlay": drawn,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from placl.cli import options
 from placl.cli.output import print_json, print_table
 from placl.cli.progress import open_watch
+
+if TYPE_CHECKING:
+    from placl.suggesting import Suggestion
 
 
 def suggest(
@@ -32,10 +34,26 @@ def suggest(
         from placl.suggesting import suggest as rank
 
         found = rank(run, count, on_progress=lambda done, total: watch.progress("label", done, total, "looking"))
-    rows = [{key: round(v, 4) if isinstance(v, float) else v for key, v in asdict(one).items()} for one in found]
+    rows = [_row(one) for one in found]
     if out is not None:
         write_csv(out, rows)
     if json:
         print_json({"run": run, "suggestions": rows, "file": out})
         return
-    print_table(["instance", "score", "confidence", "disagreement"], [[str(v) for v in row.values()] for row in rows])
+    boxed = any(one.box for one in found)
+    columns = ["instance", "score", "confidence", "disagreement", *(["box"] if boxed else []), "image"]
+    print_table(columns, [_cells(one, boxed) for one in found], text=("image",))
+
+
+def _row(one: Suggestion) -> dict[str, Any]:
+    """As csv and JSON have it; the box is there where it is not the whole image."""
+    numbers = {"score": one.score, "confidence": one.confidence, "disagreement": one.disagreement}
+    box = dict(zip(("x", "y", "width", "height"), one.box or (), strict=False))
+    rounded = {key: round(value, 4) for key, value in (numbers | box).items()}
+    return {"id": one.id, "image": None if one.image is None else str(one.image), **rounded}
+
+
+def _cells(one: Suggestion, boxed: bool) -> list[str]:
+    numbers = [f"{value:.4f}" for value in (one.score, one.confidence, one.disagreement)]
+    box = [", ".join(f"{round(value, 1):g}" for value in one.box or ())] if boxed else []
+    return [one.id, *numbers, *box, str(one.image or "")]

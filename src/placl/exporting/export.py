@@ -7,6 +7,7 @@ import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from placl.exporting.card import card
 from placl.exporting.facts import read_facts, run_of
 from placl.exporting.programs import INPUT, OPSET, OnnxReader, TorchReader, exported, need_onnx, onnx_bytes, torch_bytes
 from placl.exporting.reader import Reader
+from placl.exporting.rounding import other_peaks
 from placl.files import write_atomic
 from placl.model import Model
 from placl.version import VERSION
@@ -82,7 +84,12 @@ def export(
     readers: dict[Format, Callable[[bytes], Read]] = {"onnx": OnnxReader, "torch": TorchReader}
     agreement = {
         FILE_OF[form]: compare(
-            TorchReader(reader), readers[form](content[FILE_OF[form]]), images, source, FILE_OF[form]
+            TorchReader(reader),
+            readers[form](content[FILE_OF[form]]),
+            images,
+            source,
+            FILE_OF[form],
+            partial(other_peaks, reader),
         )
         for form in wanted
     }

@@ -40,4 +40,8 @@ class Reader(nn.Module):
         self.register_buffer("bias", bias[:, None, None], persistent=False)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        return read_heatmaps(self.codec, answer(self.loss, self.net(images * self.gain + self.bias)))
+        return read_heatmaps(self.codec, self.heatmaps(images))
+
+    def heatmaps(self, images: Tensor) -> Tensor:
+        """(B, K, H, W) what keypoints are read from."""
+        return answer(self.loss, self.net(images * self.gain + self.bias))

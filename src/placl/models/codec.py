@@ -76,12 +76,17 @@ class HeatmapCodec:
     def decode(self, heatmaps: Tensor) -> tuple[Tensor, Tensor]:
         """Heatmaps (B, K, H, W) -> keypoints (B, K, 2) in input pixels and the unrefined peak values (B, K)."""
         maps = heatmaps.detach().float().contiguous()
-        h, w = maps.shape[-2:]
+        w = maps.shape[-1]
         flat = _argmax(maps.flatten(2))  # (B, K)
         peak = maps.flatten(2).gather(2, flat[..., None])[..., 0]
         corner = torch.stack([flat % w, flat // w], dim=-1)  # (B, K, 2) integers, x then y
+        return self.refine(maps, corner), peak
+
+    def refine(self, maps: Tensor, corner: Tensor) -> Tensor:
+        """Pixels (B, K, 2) of heatmaps (B, K, H, W) that are taken for their peaks -> keypoints in input pixels."""
         if self.decoding == "argmax":
-            return self.to_input(corner.float()), peak
+            return self.to_input(corner.float())
+        h, w = maps.shape[-2:]
         reach = 1 if self.decoding == "quarter" else REACH
         last = torch.tensor([w - 1, h - 1], device=maps.device)
         interior = (corner >= reach) & (corner <= last - reach)  # (B, K, 2)
@@ -89,7 +94,7 @@ class HeatmapCodec:
             offset = torch.where(interior, _quarter(maps, corner), 0.0)
         else:
             offset = torch.where(interior.all(dim=-1, keepdim=True), _dark(maps, corner, self.sigma), 0.0)
-        return self.to_input(corner + offset), peak
+        return self.to_input(corner + offset)
 
 
 def _argmax(values: Tensor) -> Tensor:

@@ -38,6 +38,7 @@ class Predictions:
     skeleton: Skeleton  # of K keypoints
     skipped: tuple[str, ...] = ()  # unreadable images and why, missing frames, boxes on none; a line each
     clip: Clip | None = None  # of a video
+    notes: tuple[str, ...] = ()  # how many images were left out on purpose, and why; a line each
 
     def __len__(self) -> int:
         return len(self.keypoints)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from placl.data.formats.folder import read_folder
+from placl.data.formats.folder import read_folder, read_images
 from placl.errors import InputError
 
 
@@ -42,6 +42,20 @@ def test_hidden_and_other_files_are_skipped(tmp_path: Path) -> None:
     assert read_folder(tmp_path).ids == ("a.jpg",)
 
 
+def test_pictures_of_a_run_are_not_taken_for_data(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jpg", "runs/mine/config.yaml", "runs/mine/journal.jsonl", "runs/mine/gallery/000.jpg")
+    touch(tmp_path, "labels/config.yaml", "labels/b.jpg")  # as of DeepLabCut: no run
+    assert read_folder(tmp_path).ids == ("a.jpg", "labels/b.jpg")
+    assert read_folder(tmp_path / "runs" / "mine").ids == ("gallery/000.jpg",)  # who names it, means it
+
+
+def test_files_and_folders_to_leave_out_are_counted(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jpg", "drawn.jpg", "drawn/a.png", "drawn/b/c.png", "drawn.png", "elsewhere/drawn.png")
+    found = read_images(tmp_path, besides=[tmp_path / "drawn", tmp_path / "drawn.png", tmp_path.parent / "other"])
+    assert found.instances.ids == ("a.jpg", "drawn.jpg", "elsewhere/drawn.png")
+    assert found.notes == (f"{tmp_path}: 3 images lie where pictures are written to, and are left out.",)
+
+
 def test_one_image(tmp_path: Path) -> None:
     touch(tmp_path, "a.jpg", "b.jpg")
     instances = read_folder(tmp_path / "b.jpg")
@@ -61,6 +75,9 @@ def test_boxes_on_the_images_that_are_there(tmp_path: Path) -> None:
     assert instances.area.tolist() == [12, 12, 12]
     assert instances.skeleton is None
     assert not instances.labelled.any()
+    assert read_images(photos, boxes).notes == (
+        f"boxes.json: 1 images in {photos} have no box there and are left out.",
+    )
 
 
 def test_boxes_on_one_image(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +15,34 @@ from placl.data.instances import Instances, plain_instances
 from placl.errors import InputError
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+RUN = {"config.yaml", "journal.jsonl"}  # a folder that holds both is a run's
 
 
 def read_folder(path: Path, boxes: Path | None = None) -> Instances:
     """Every image below ``path``, hidden ones aside; with ``boxes``, its boxes on those images, without labels."""
+    return read_images(path, boxes).instances
+
+
+def read_images(path: Path, boxes: Path | None = None, besides: Collection[Path] = ()) -> Found:
+    """As :func:`read_folder`, and how many images were left out. In a folder, ``besides`` are not looked at."""
     root = path if path.is_dir() else path.parent
-    names = _image_names(path)
-    if boxes is not None:
-        return _boxes_on(path, root, names, boxes)
+    there = _image_names(path)
+    names = _without(root, there, besides) if path.is_dir() else there
+    notes = []
+    if len(names) < len(there):
+        notes.append(f"{path}: {len(there) - len(names)} images lie where pictures are written to, and are left out.")
+    if not names:
+        raise InputError(f"{path}: holds no images but those that placl draws. Name another place with --overlay.")
+    if boxes is None:
+        return Found(_whole(root, names), tuple(notes))
+    instances = _boxes_on(path, root, names, boxes)
+    if len(instances.images) < len(names):
+        count = len(names) - len(instances.images)
+        notes.append(f"{boxes.name}: {count} images in {path} have no box there and are left out.")
+    return Found(instances, tuple(notes))
+
+
+def _whole(root: Path, names: list[str]) -> Instances:
     n = len(names)
     return plain_instances(
         images=tuple(root / name for name in names),
@@ -40,15 +61,29 @@ def _image_names(path: Path) -> list[str]:
         return [path.name]
     if not path.is_dir():
         raise InputError(f"{path}: does not exist. Pass a folder of images or an image.")
-    names = []
-    for folder, folders, files in os.walk(path):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        below = Path(folder).relative_to(path)
-        visible = (name for name in files if not name.startswith("."))
-        names += [(below / name).as_posix() for name in visible if name.lower().endswith(SUFFIXES)]
+    names = sorted(_below(path))
     if not names:
         raise InputError(f"{path}: holds no images. Known are {', '.join(SUFFIXES)}.")
-    return sorted(names)
+    return names
+
+
+def _below(path: Path) -> Iterator[str]:
+    """The images in a folder and in its folders, but not in hidden ones and not in those of runs: placl drew these."""
+    for folder, folders, files in os.walk(path):
+        below = Path(folder).relative_to(path)
+        if below.parts and RUN.issubset(files):
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        visible = (name for name in files if not name.startswith("."))
+        yield from ((below / name).as_posix() for name in visible if name.lower().endswith(SUFFIXES))
+
+
+def _without(root: Path, names: list[str], besides: Collection[Path]) -> list[str]:
+    """The names that are neither one of the files nor below one of the folders."""
+    start = root.resolve()
+    inside = [place.relative_to(start).as_posix() for place in map(Path.resolve, besides) if start in place.parents]
+    return [name for name in names if not any(name == other or name.startswith(f"{other}/") for other in inside)]
 
 
 def _boxes_on(path: Path, root: Path, names: list[str], boxes: Path) -> Instances:
@@ -70,9 +105,7 @@ def _boxes_on(path: Path, root: Path, names: list[str], boxes: Path) -> Instance
 def _claims(path: Path) -> bool:
     if path.is_file():
         return path.suffix.lower() in SUFFIXES
-    return path.is_dir() and any(
-        name.lower().endswith(SUFFIXES) for _, _, files in os.walk(path) for name in files if not name.startswith(".")
-    )
+    return path.is_dir() and any(True for _ in _below(path))
 
 
 def read_list(path: Path, options: Options) -> Found:
