@@ -111,6 +111,15 @@ class Instances:
 
 
 Roles = list[tuple[str, Instances]]  # "labelled", "unlabelled", "val" or "test", and what has that role
+ROLE_OF_SPLIT = {"val": "val", "valid": "val", "validation": "val", "test": "test"}
+
+
+def own_roles(instances: Instances) -> np.ndarray | None:
+    """(N,) "labelled", "val" or "test", as a source itself divides its images; None if it does not."""
+    if not set(instances.splits) & set(ROLE_OF_SPLIT):
+        return None
+    roles = np.array([ROLE_OF_SPLIT.get(split, "labelled") for split in instances.splits], dtype="<U10")
+    return np.asarray(roles[instances.image_index])
 
 
 def plain_instances(

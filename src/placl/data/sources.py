@@ -13,10 +13,8 @@ from placl.data.formats import coco, folder
 from placl.data.formats.format import Found, Options
 from placl.data.formats.registry import read_source, recognise
 from placl.data.identity import Identity, identify
-from placl.data.instances import Instances, Roles
+from placl.data.instances import Instances, Roles, own_roles
 from placl.errors import InputError
-
-ROLE_OF_SPLIT = {"val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 def read_given(settings: Data) -> tuple[Roles, list[str], list[str]]:
@@ -57,10 +55,9 @@ def _read_labelled(settings: Data) -> tuple[Roles, list[str]]:
 
 def by_split(given: Path | Source, instances: Instances, notes: list[str]) -> Roles:
     """Where a source itself says which images validate and test, and nobody chose a split, that holds."""
-    if (isinstance(given, Source) and given.split is not None) or not set(instances.splits) & set(ROLE_OF_SPLIT):
+    role = own_roles(instances)
+    if role is None or (isinstance(given, Source) and given.split is not None):
         return [("labelled", instances)]
-    split = np.array(_per_instance(instances))
-    role = np.array([ROLE_OF_SPLIT.get(name, "labelled") for name in split])
     parts = [(name, instances.take(np.flatnonzero(role == name))) for name in ("labelled", "val", "test")]
     parts = [(name, part) for name, part in parts if len(part)]
     counts = ", ".join(f"{len(part)} {name}" for name, part in parts)
