@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from placl.data.formats.coco_files import image_files
-from placl.data.formats.coco_records import Record, checked_table, name_of, quoted, read_records
+from placl.data.formats.coco_records import BEYOND, Record, checked_table, name_of, quoted, read_records
 from placl.data.formats.coco_writing import write_coco
 from placl.data.formats.common import box_around, load_json, numbers, peek_json
 from placl.data.formats.faces import FACE_PAIRS
@@ -57,6 +57,7 @@ def read_coco(path: Path, images: Path | None = None, *, keypoints: tuple[str, .
         splits=_splits(files, index, records, annotations),
         drawn=np.array([a.get("bbox") is None or a.get("bbox_drawn") is True for a in annotations], dtype=bool),
         head_length=_heads(path, annotations),
+        stated=_stated(len(files), index, records, annotations),
     )
 
 
@@ -81,6 +82,16 @@ def _splits(
     for file, annotation in zip(index, annotations, strict=True):
         splits[file] = str(images[annotation["image_id"]].get("split") or "")
     return tuple(splits) if any(splits) else ()
+
+
+def _stated(count: int, index: np.ndarray, images: dict[Any, Record], annotations: list[Record]) -> np.ndarray:
+    """(M, 2) what the images say under "width" and "height"; NaN where that is no number of pixels."""
+    stated = np.full((count, 2), np.nan)
+    for file, annotation in zip(index, annotations, strict=True):
+        size = [images[annotation["image_id"]].get(key) for key in ("width", "height")]
+        if all(type(side) is int and 0 < side < BEYOND for side in size):
+            stated[file] = size
+    return stated
 
 
 def read_boxes(path: Path, images: Path) -> Instances:
