@@ -117,9 +117,10 @@ def _real_size(image: Path) -> Size | None:
 
 def _stated_size(region: Record, image: Path) -> Size:
     """What the export says of an image that cannot be read, or the reason why it cannot."""
-    width, height = region.get("original_width"), region.get("original_height")
-    said = type(width) is type(height) is int and width > 0 and height > 0
-    return (width, height) if said else image_size(image)
+    width, height = (region.get(f"original_{side}") for side in ("width", "height"))
+    if type(width) is type(height) is int and width > 0 and height > 0:
+        return width, height
+    return image_size(image)
 
 
 def _box(where: str, region: Record, size: Size) -> Box:
