@@ -5,7 +5,6 @@ SLEAP has no boxes and no splits; its tracks go into the ids, as in fly_000012.p
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from placl.data.formats.common import boxes_where_none_are, drawn_boxes
+from placl.data.formats.common import boxes_where_none_are, common_folder, drawn_boxes, way_from
 from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.hdf5 import comes_to_an_end
 from placl.data.formats.individuals import individuals_in
@@ -136,8 +135,8 @@ def _notes(path: Path, labels: Any, people: bool, visibility: np.ndarray) -> tup
 def _ids(images: tuple[Path, ...], index: np.ndarray, tracks: list[Any]) -> tuple[str, ...]:
     names = [image.name for image in images]
     if len(set(names)) < len(names):
-        base = os.path.commonpath([image.absolute().parent for image in images])
-        names = [Path(os.path.relpath(image, base)).as_posix() for image in images]
+        base = common_folder(images)
+        names = [way_from(base, image).as_posix() for image in images]
     ids, count = [], Counter[int]()
     for i, track in zip(index.tolist(), tracks, strict=True):
         count[i] += 1

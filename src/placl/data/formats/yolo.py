@@ -6,11 +6,11 @@ from the image's corner: the centre of the first pixel is at 0.5 / width.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 
+from placl.data.formats.coco_writing import relative_name
 from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.yolo_writing import write_yolo
 from placl.data.formats.yolo_yaml import (
@@ -53,7 +53,7 @@ def read_yolo(path: Path, options: Options) -> Found:
     whole = np.full((len(alone), 4), np.nan)
     index = np.array([image for image, _ in rows] + alone, np.int64)
     order = np.argsort(index, kind="stable")
-    names = [Path(os.path.relpath(image, file.parent)).as_posix() for image in images]
+    names = [relative_name(image, file.parent) for image in images]
     ids = [f"{names[image]}#{number}" for image, number in rows] + [f"{names[image]}#1" for image in alone]
     kinds = [classes[int(kind)] for kind in table[:, 0]] + [""] * len(alone)
     boxes = np.concatenate([boxes, whole])[order]
