@@ -61,6 +61,13 @@ def _by_id(path: Path, data: Record, key: str, kind: str) -> dict[Any, Record]:
     return records
 
 
+def with_keypoints(annotations: list[Record], categories: dict[Any, Record]) -> list[Record]:
+    """Without those of categories that have no keypoints, if others have: cars beside people. All, if none has."""
+    named = {key for key, category in categories.items() if category.get("keypoints")}
+    chosen = named | {annotation["category_id"] for annotation in annotations if annotation.get("keypoints")}
+    return [annotation for annotation in annotations if annotation["category_id"] in chosen] or annotations
+
+
 def checked_table(
     path: Path, records: list[Record], key: str, rows: list[Any], width: int, wrong: Callable[[Record], str]
 ) -> np.ndarray:
