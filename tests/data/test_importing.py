@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from films import film_frame, write_film
 from pictures import picture, save
 from placl import config as configuration
 from placl.data.formats.coco import read_coco
@@ -293,3 +294,15 @@ def test_images_may_lie_on_two_drives(tmp_path: Path, monkeypatch: pytest.Monkey
     found = read_source(tmp_path / "out")[1].instances
     assert sorted(found.keypoints[:, 0, 0].tolist()) == [0, 1]
     assert len(set(found.images)) == 2
+
+
+@pytest.mark.parametrize("to", ["deeplabcut", "sleap", "yolo", "coco"])
+def test_a_video_becomes_a_project_to_label(tmp_path: Path, to: str) -> None:
+    film = write_film(tmp_path / "a.avi", [film_frame((40 + 20 * i, 90)) for i in range(6)])
+    options = Options(keypoints=("nose", "tail"), count=3)
+    import_source(film, tmp_path / "out", to=to, options=options)
+    found = read_source(tmp_path / "out")[1].instances
+    assert found.skeleton is not None
+    assert found.skeleton.keypoints == ("nose", "tail")
+    assert len(found.images) == 3
+    assert not found.labelled.any()

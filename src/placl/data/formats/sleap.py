@@ -153,7 +153,7 @@ def write_sleap(instances: Instances, path: Path) -> list[Path]:
 
     file = path if path.suffix.lower() == ".slp" else path / "labels.slp"
     if instances.skeleton is None:
-        raise InputError(f"{file}: a SLEAP file needs a skeleton, and plain images have none.")
+        raise InputError(f"{file}: a SLEAP file needs a skeleton, and plain images have none. Pass --keypoints.")
     skeleton = sleap_skeleton(instances.skeleton)
     places = image_sequences(instances.images)
     names = individuals_in(instances)

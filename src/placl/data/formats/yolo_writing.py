@@ -36,7 +36,9 @@ def write_yolo(instances: Instances, path: Path) -> list[Path]:
     """
     folder = path.parent if path.suffix.lower() in (".yaml", ".yml") else path
     if instances.skeleton is None:
-        raise InputError(f"{folder}: a YOLO pose dataset needs keypoints, and plain images have none.")
+        raise InputError(
+            f"{folder}: a YOLO pose dataset needs keypoints, and plain images have none. Pass --keypoints."
+        )
     _refuse_others(folder)
     places = _places(instances)
     names = tuple(name for name in dict.fromkeys(instances.classes) if name) or ("object",)
