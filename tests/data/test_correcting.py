@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from placl.data.correcting import check_corrections, correct, corrected_split, read_corrections
 from placl.data.corrections import Correction, Corrections
+from placl.data.instances import Instances, plain_instances
 from placl.data.pool import Pool
 from placl.data.skeleton import Skeleton
 from placl.data.splits import Split
@@ -28,6 +29,13 @@ def said(id_: str, verdict: str = "accepted", place: float = 5.0) -> Correction:
 
 def by_id(*corrections: Correction) -> dict[str, Correction]:
     return {one.id: one for one in corrections}
+
+
+def plain(*ids: str) -> Instances:
+    """Whole images of those names, which may be no files."""
+    whole, area = np.full((len(ids), 4), np.nan), np.full(len(ids), np.nan, np.float32)
+    images = tuple(Path(f"{id_}.jpg") for id_ in ids)
+    return plain_instances(images, ids, np.arange(len(ids)), whole, area).with_skeleton(ANIMAL)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +108,7 @@ def test_a_later_file_holds_over_an_earlier_one(tmp_path: Path) -> None:
     for n, file in enumerate(files):
         Corrections(file, ANIMAL).save(said("c", place=n))
     Corrections(files[0], ANIMAL).save(said("d"))
-    found, notes = read_corrections(files, ANIMAL.keypoints)
+    found, notes = read_corrections(files, plain("c", "d"))
     assert found == by_id(said("c", place=1), said("d"))
     assert notes == [
         f"{files[0]}: 2 instances accepted, 0 rejected.",
@@ -112,4 +120,4 @@ def test_other_keypoints_are_refused(tmp_path: Path) -> None:
     other = Corrections(tmp_path / "c.jsonl", Skeleton(tuple("abcdefghijklmn")))
     other.save(said("c"))
     with pytest.raises(InputError, match=r"c.jsonl: has corrections of other keypoints than the data \(nose"):
-        read_corrections([tmp_path / "c.jsonl"], ANIMAL.keypoints)
+        read_corrections([tmp_path / "c.jsonl"], plain("c"))

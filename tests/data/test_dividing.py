@@ -85,6 +85,40 @@ def test_one_image_is_on_one_side(animals_file: Path, tmp_path: Path) -> None:
     )
 
 
+def test_official_test_images_stay_test_images(cub_folder: Path, tmp_path: Path) -> None:
+    done = divide(cub_folder, tmp_path / "parts", val_fraction=0.5, test_fraction=0.5)
+    assert done.counts == {"labelled": 1, "val": 1, "test": 2}
+    assert _stems(tmp_path / "parts" / "test.json") == {"2", "4"}  # train_test_split.txt says so
+    assert done.notes[-1] == (
+        f"{cub_folder}: has splits of its own, which hold here: 2 test instances; the others are divided."
+    )
+
+
+def test_validation_images_of_a_source_stay_and_a_test_is_drawn_from_the_others(
+    animals_file: Path, tmp_path: Path
+) -> None:
+    content = json.loads(animals_file.read_text())
+    for image in content["images"][:5]:
+        image["split"] = "valid"
+    animals_file.write_text(json.dumps(content))
+    done = divide(animals_file, tmp_path / "parts", label_fraction=0.5, val_fraction=0.2, test_fraction=0.2)
+    assert done.counts == {"labelled": 6, "unlabelled": 6, "val": 5, "test": 3}
+    assert _stems(tmp_path / "parts" / "val.json") == {Path(image["file_name"]).stem for image in content["images"][:5]}
+
+
+def test_a_source_without_training_images_is_refused(animals_file: Path, tmp_path: Path) -> None:
+    content = json.loads(animals_file.read_text())
+    for image in content["images"]:
+        image["split"] = "test"
+    animals_file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="all its labelled images are for validation or test"):
+        divide(animals_file, tmp_path / "parts")
+
+
+def _stems(file: Path) -> set[str]:
+    return {Path(image["file_name"]).stem for image in json.loads(file.read_text())["images"]}
+
+
 def test_what_is_there_is_not_overwritten(animals_file: Path, tmp_path: Path) -> None:
     divide(animals_file, tmp_path / "parts", seed=1)
     before = (tmp_path / "parts" / "labeled.json").read_bytes()

@@ -36,6 +36,21 @@ def test_grey_alpha_palette_and_sixteen_bits_become_rgb(tmp_path: Path) -> None:
         np.testing.assert_array_equal(decode(encoded(tmp_path / name, Image.fromarray(deep)))[..., 1], deep >> 8)
 
 
+@pytest.mark.parametrize("largest", [1, 255])
+def test_floats_from_0_to_1_or_to_255_become_grey(tmp_path: Path, largest: int) -> None:
+    grey = np.arange(64 * 48).reshape(48, 64) % 256
+    path = encoded(tmp_path / "f.tif", Image.fromarray((grey / 255 * largest).astype(np.float32)))
+    np.testing.assert_array_equal(decode(path), grey[..., None].repeat(3, 2))
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 256, np.nan, np.inf])
+def test_floats_that_may_mean_anything_are_refused(tmp_path: Path, wrong: float) -> None:
+    image = np.full((48, 64), 0.5, np.float32)
+    image[3, 4] = wrong
+    with pytest.raises(UnreadableImageError, match=r"not from 0 to 1 or to 255, save it with 8 or 16 bits"):
+        decode(encoded(tmp_path / "f.tif", Image.fromarray(image)))
+
+
 def test_cmyk_jpeg_has_the_right_colours(tmp_path: Path) -> None:
     path = encoded(tmp_path / "cmyk.jpg", Image.fromarray(picture()).convert("CMYK"), quality=98)
     assert np.abs(decode(path).astype(int) - picture()).mean() < 4

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from films import film_frame, write_film
 from pictures import picture, save
 from placl import config as configuration
 from placl.data.formats.coco import read_coco
@@ -196,3 +197,112 @@ def test_a_deeplabcut_project_has_its_images_beside_their_tables(animals_file: P
     assert first.skeleton is not None
     assert found.instances.skeleton.edges == first.skeleton.edges  # config.yaml carries them
     np.testing.assert_array_equal(found.instances.keypoints, first.keypoints)
+
+
+def coco_of(file: Path, *names: str, keypoints: tuple[str, ...] = ("nose", "tail")) -> Path:
+    """A json with one instance on each image, which are drawn beside it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for seed, name in enumerate(names):
+        (file.parent / name).parent.mkdir(parents=True, exist_ok=True)
+        save(file.parent / name, picture(seed=seed))
+    images = [{"id": i, "file_name": name} for i, name in enumerate(names)]
+    labels = [
+        {"id": i, "image_id": i, "category_id": 1, "bbox": [1, 1, 30, 30], "keypoints": [i, 5, 2, 9, 9, 2]}
+        for i in range(len(names))
+    ]
+    categories = [{"id": 1, "name": "animal", "keypoints": list(keypoints)}]
+    file.write_text(json.dumps({"images": images, "annotations": labels, "categories": categories}))
+    return file
+
+
+def test_folders_that_flatten_to_one_name_are_numbered(tmp_path: Path) -> None:
+    file = coco_of(tmp_path / "set" / "ann.json", "a/b/1.png", "a_b/1.png", "A_B/2.png", "3.png")
+    import_source(file, tmp_path / "theirs", to="deeplabcut")
+    names = ["A_B_3/2.png", "a_b/1.png", "a_b_2/1.png", "set/3.png"]
+    assert [name for name in tree(tmp_path / "theirs" / "labeled-data") if name.endswith("png")] == names
+    found = read_source(tmp_path / "theirs")[1].instances
+    x_of = {image.parent.name: found.keypoints[i, 0, 0] for i, image in enumerate(found.images)}
+    assert x_of == {"a_b": 0, "a_b_2": 1, "A_B_3": 2, "set": 3}
+
+
+def test_a_refused_import_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    file = coco_of(tmp_path / "set" / "ann.json", "1.png")
+    content = json.loads(file.read_text())
+    content["annotations"] *= 2
+    content["annotations"][1] = content["annotations"][0] | {"id": 7}
+    file.write_text(json.dumps(content))
+    (tmp_path / "empty").mkdir()
+    for out in (tmp_path / "new", tmp_path / "empty"):
+        with pytest.raises(InputError):
+            import_source(file, out, to="lightning_pose")  # which has one animal to an image
+    assert not (tmp_path / "new").exists()
+    assert tree(tmp_path / "empty") == []
+    assert tree(tmp_path / "set") == ["1.png", "ann.json"]
+    import_source(file, tmp_path / "new")
+
+
+def test_a_refused_import_leaves_what_was_there(tmp_path: Path) -> None:
+    file = coco_of(tmp_path / "set" / "ann.json", "1.png")
+    import_source(file, tmp_path / "mine")
+    before = content(tmp_path / "mine")
+    (tmp_path / "set" / "1.png").unlink()
+    with pytest.raises(InputError, match="does not exist"):
+        import_source(file, tmp_path / "mine", overwrite=True)
+    assert content(tmp_path / "mine") == before
+
+
+def test_a_deeplabcut_project_that_is_overwritten_has_what_is_new_alone(tmp_path: Path) -> None:
+    first = coco_of(tmp_path / "a" / "ann.json", "x/1.png", "x/2.png", "y/3.png")
+    second = coco_of(tmp_path / "b" / "ann.json", "x/2.png", "z/9.png", keypoints=("beak", "crest"))
+    out = tmp_path / "out"
+    import_source(first, out, to="deeplabcut")
+    for folder in ("x", "y"):
+        (out / "labeled-data" / folder / "CollectedData_placl.h5").touch()  # as DeepLabCut's convertcsv2h5 does
+    save(out / "labeled-data" / "y" / "own.png")
+    import_source(second, out, to="deeplabcut", overwrite=True)
+    names = ["x/2.png", "x/CollectedData_placl.csv", "y/own.png", "z/9.png", "z/CollectedData_placl.csv"]
+    assert tree(out / "labeled-data") == names
+    found = read_source(out)[1].instances
+    assert found.skeleton is not None
+    assert found.skeleton.keypoints == ("beak", "crest")
+    assert [found.ids[i] for i in np.flatnonzero(found.labelled)] == ["labeled-data/x/2.png", "labeled-data/z/9.png"]
+    assert tree(tmp_path / "a") == ["ann.json", "x/1.png", "x/2.png", "y/3.png"]
+
+
+def test_copies_of_an_earlier_import_are_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    import_source(coco_of(tmp_path / "a" / "ann.json", "x/1.png"), tmp_path / "out", to="deeplabcut")
+    second = coco_of(tmp_path / "b" / "ann.json", "y/1.png", "z/1.png")
+    import_source(second, tmp_path / "out", to="deeplabcut", overwrite=True)
+    tables = [f"{name}/CollectedData_placl.csv" for name in ("y", "z")]
+    expected = sorted(["x/1.png", "y/1.png", "z/1.png", *tables])
+    assert tree(tmp_path / "out" / "labeled-data") == expected
+
+
+@pytest.mark.parametrize("to", ["coco", "deeplabcut", "sleap", "yolo"])
+def test_images_may_lie_on_two_drives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str) -> None:
+    file = coco_of(tmp_path / "set" / "ann.json", "a/1.png", "b/1.png")
+
+    def apart(*_: object) -> str:
+        raise ValueError("Paths don't have the same drive")
+
+    monkeypatch.setattr(os.path, "commonpath", apart)
+    import_source(file, tmp_path / "out", to=to)
+    found = read_source(tmp_path / "out")[1].instances
+    assert sorted(found.keypoints[:, 0, 0].tolist()) == [0, 1]
+    assert len(set(found.images)) == 2
+
+
+@pytest.mark.parametrize("to", ["deeplabcut", "sleap", "yolo", "coco"])
+def test_a_video_becomes_a_project_to_label(tmp_path: Path, to: str) -> None:
+    film = write_film(tmp_path / "a.avi", [film_frame((40 + 20 * i, 90)) for i in range(6)])
+    options = Options(keypoints=("nose", "tail"), count=3)
+    import_source(film, tmp_path / "out", to=to, options=options)
+    found = read_source(tmp_path / "out")[1].instances
+    assert found.skeleton is not None
+    assert found.skeleton.keypoints == ("nose", "tail")
+    assert len(found.images) == 3
+    assert not found.labelled.any()

@@ -11,6 +11,7 @@ from PIL import Image
 from pictures import picture, save
 from placl.data import inspect as inspecting
 from placl.data.formats.folder import read_folder
+from placl.data.formats.registry import read_source
 from placl.data.inspect import Info, KeypointCount, Range, inspect, lines
 from placl.data.instances import Instances
 from placl.data.skeleton import Skeleton
@@ -248,3 +249,34 @@ def test_real_people(shared: Path) -> None:
     assert info.width == Range(500, 640, 640)
     assert len(info.flip_pairs) == 8
     assert info.problems == ()
+
+
+def test_images_of_another_size_than_their_source_says(tmp_path: Path) -> None:
+    found = dataset(tmp_path)
+    assert not look(replace(found, stated=np.array([[64.0, 48], [np.nan, np.nan], [200, 60]]))).problems
+    info = look(replace(found, stated=np.array([[48.0, 64], [100, 80], [400, 120]])))
+    assert info.problems == (
+        "1 image annotated in another size, e.g. 0.png of 64x48 px as 48x64; turned by EXIF?",
+        "1 image annotated in another size, e.g. 2.png of 200x60 px as 400x120; resized since?",
+    )
+
+
+def test_what_coco_and_cvat_say_of_sizes_is_held_against_the_files(tmp_path: Path) -> None:
+    turned = Image.Exif()
+    turned[0x112] = 6
+    save(tmp_path / "1.jpg", picture(100, 60), exif=turned)  # shown as 60 x 100
+    image = {"id": 1, "file_name": "1.jpg", "width": 100, "height": 60}
+    label = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [5, 5, 40, 40], "keypoints": [10, 10, 2]}
+    categories = [{"id": 1, "name": "x", "keypoints": ["p"]}]
+    coco, cvat = tmp_path / "ann.json", tmp_path / "annotations.xml"
+    coco.write_text(json.dumps({"images": [image], "annotations": [label], "categories": categories}))
+    points = '<points label="nose" occluded="0" points="5.0,5.0"/>'
+    cvat.write_text(
+        '<?xml version="1.0"?><annotations><version>1.1</version>'
+        f'<image id="0" name="1.jpg" width="1000" height="600">{points}</image></annotations>'
+    )
+    expected = {coco: "as 100x60; turned by EXIF?", cvat: "as 1000x600; resized since?"}
+    for file, words in expected.items():
+        known, found = read_source(file)
+        problems = inspect(file, known.name, found.instances).problems
+        assert problems[0] == f"1 image annotated in another size, e.g. 1.jpg of 60x100 px {words}"

@@ -141,6 +141,13 @@ def test_join_fills_unknown_head_lengths() -> None:
     np.testing.assert_array_equal(joined.head_length, np.array([5, np.nan], np.float32))
 
 
+def test_stated_sizes_stay_with_their_images() -> None:
+    sized = replace(labelled("a.jpg", "b.jpg"), stated=np.array([[64.0, 48], [10, 20]]))
+    assert sized.take(np.array([1])).stated.tolist() == [[10, 20]]
+    found = join([plain("c.jpg", "b.jpg"), sized]).stated
+    assert np.array_equal(found, [[np.nan, np.nan], [10, 20], [64, 48]], equal_nan=True)
+
+
 def test_join_of_nothing_is_a_programming_error() -> None:
     with pytest.raises(ValueError, match="nothing to join"):
         join([])

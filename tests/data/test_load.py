@@ -55,6 +55,34 @@ def test_every_file_gives_its_instances_their_role(drawn: Path, tmp_path: Path) 
     assert dataset.notes == ()
 
 
+def test_images_without_annotation_are_unlabelled_images(drawn: Path, tmp_path: Path) -> None:
+    more = json.loads(annotations(drawn, "more").read_text())
+    file = changed(annotations(drawn, "more"), drawn / "more" / "half.json", annotations=more["annotations"][:1])
+    dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[file])
+    first, second = (image["file_name"] for image in more["images"])
+    hidden = [id_ for id_, role in zip(dataset.pool.ids, dataset.source, strict=True) if role == "unlabelled"]
+    assert hidden == [f"{first}#1@2", second]
+    assert dataset.notes == ("half.json: 1 images have no annotation; they are taken whole.",)
+
+
+@pytest.mark.parametrize("without", [{"annotations": []}, {"annotations": None}])
+def test_a_json_of_images_alone_is_unlabelled_images(drawn: Path, tmp_path: Path, without: dict[str, object]) -> None:
+    content = {**json.loads(annotations(drawn, "more").read_text()), **without}
+    file = drawn / "more" / "bare.json"
+    file.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+    dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[file])
+    assert (dataset.source == "unlabelled").sum() == 2
+    assert dataset.notes == ()
+
+
+def test_a_half_labelled_json_is_labelled_and_unlabelled(drawn: Path, tmp_path: Path) -> None:
+    train = json.loads(annotations(drawn, "train").read_text())
+    file = changed(annotations(drawn, "train"), drawn / "train" / "half.json", annotations=train["annotations"][:3])
+    dataset = read(tmp_path, labeled=[file], unlabeled=[file])
+    assert dataset.source.tolist() == ["labelled"] * 3 + ["unlabelled"]
+    assert dataset.pool.ids[-1] == train["images"][3]["file_name"]
+
+
 def test_the_labels_of_an_unlabelled_json_are_not_read(drawn: Path, tmp_path: Path) -> None:
     dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[annotations(drawn, "more")])
     hidden = dataset.source == "unlabelled"

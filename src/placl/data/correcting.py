@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from placl.data.correction_images import by_images
 from placl.data.corrections import Correction, Corrections
+from placl.data.instances import Instances
 from placl.data.pool import UNLABELLED, Pool
 from placl.data.splits import Split
 from placl.errors import InputError
@@ -20,15 +22,16 @@ from placl.errors import InputError
 ByInstance = Mapping[str, Correction]  # under the ids of their instances
 
 
-def read_corrections(files: Iterable[Path], keypoints: tuple[str, ...]) -> tuple[dict[str, Correction], list[str]]:
-    """What the files say, a later one over an earlier one; and a line for each."""
+def read_corrections(files: Iterable[Path], instances: Instances) -> tuple[dict[str, Correction], list[str]]:
+    """What the files say of the instances, a later one over an earlier one; and a line for each."""
     found: dict[str, Correction] = {}
     notes = []
+    keypoints = instances.skeleton.keypoints if instances.skeleton is not None else ()
     for file in files:
         corrections = Corrections(file)
         if corrections.skeleton.keypoints != keypoints:
             raise InputError(f"{file}: has corrections of other keypoints than the data ({', '.join(keypoints)}).")
-        found |= corrections.latest
+        found |= by_images(corrections.latest, instances)
         notes.append(f"{file}: {corrections.summary}.")
     return found, notes
 

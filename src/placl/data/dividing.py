@@ -10,7 +10,7 @@ import numpy as np
 from placl.data.formats.coco_writing import write_coco
 from placl.data.formats.format import Options
 from placl.data.formats.registry import read_source
-from placl.data.instances import Instances
+from placl.data.instances import Instances, own_roles
 from placl.data.splits import Split, draw_split
 from placl.errors import InputError
 from placl.files import write_atomic
@@ -40,7 +40,8 @@ def divide(
 ) -> Divided:
     """The division that a training with these settings would draw. Unlabelled instances lose their labels.
 
-    An image is in one file only: unlabelled instances beside labelled, validation or test instances are left out.
+    Where the source itself says which images validate or test, that holds, and no others are drawn for it. An image is
+    in one file only: unlabelled instances beside labelled, validation or test instances are left out.
     """
     if out.is_file():
         raise InputError(f"{out}: is a file. Name a folder with --out.")
@@ -51,16 +52,16 @@ def divide(
     _refuse_targets([source, *map(Path, dict.fromkeys(instances.sources))], out, overwrite)
     if not instances.labelled.any():
         raise InputError(f"{source}: no labelled instance: there is nothing to divide.")
+    notes = list(found.notes)
     split = draw_split(
         _Members(instances.image_index, instances.ids),
-        np.where(instances.labelled, "labelled", "unlabelled"),
+        _roles(source, instances, notes),
         label_fraction=label_fraction,
         val_fraction=val_fraction,
         test_fraction=test_fraction,
         seed=seed,
     )
     parts, left_out = _parts(instances, split)
-    notes = list(found.notes)
     if left_out:
         notes.append(
             f"{left_out} unlabelled instances are left out: they are on images of labelled, validation or test "
@@ -73,6 +74,21 @@ def divide(
     write_atomic(out / "placl.yaml", f"# {known.title}, divided by seed {seed}\n{content}")
     counts = {name: len(part) for name, part in parts.items()}
     return Divided(out / "placl.yaml", tuple(files), counts, tuple(notes))
+
+
+def _roles(source: Path, instances: Instances, notes: list[str]) -> np.ndarray:
+    """(N,) what each instance is before anything is drawn: by the source's own splits, where it has some."""
+    plain = np.where(instances.labelled, "labelled", "unlabelled")
+    own = own_roles(instances)
+    if own is None:
+        return plain
+    roles = np.where(own == "labelled", plain, own)
+    if not (roles == "labelled").any():
+        raise InputError(f"{source}: all its labelled images are for validation or test: there is nothing to divide.")
+    counts = {role: int((roles == role).sum()) for role in ("val", "test")}
+    told = ", ".join(f"{count} {role}" for role, count in counts.items() if count)
+    notes.append(f"{source}: has splits of its own, which hold here: {told} instances; the others are divided.")
+    return roles
 
 
 @dataclass(frozen=True)

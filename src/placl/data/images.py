@@ -219,8 +219,19 @@ def _decode_with_pillow(data: bytes) -> np.ndarray:
         image = ImageOps.exif_transpose(file)
         if image.mode.startswith("I"):  # 16 bits, which convert() would clip
             image = Image.fromarray((np.clip(np.asarray(image), 0, 65535) >> 8).astype(np.uint8))
+        elif image.mode == "F":
+            image = Image.fromarray(_of_floats(np.asarray(image)))
         return np.asarray(image.convert("RGB"))
+    except UnreadableImageError:
+        raise
     except UnidentifiedImageError as error:
         raise UnreadableImageError("not a known image format") from error
     except Exception as error:  # Pillow's decoders raise whatever they meet in a broken file
         raise UnreadableImageError(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+def _of_floats(image: np.ndarray) -> np.ndarray:
+    """(H, W) uint8. Floats go from 0 to 1, or to 255 where one is larger; what others mean, nobody can tell."""
+    if not (np.isfinite(image).all() and image.min() >= 0 and image.max() <= 255):
+        raise UnreadableImageError("its numbers are not from 0 to 1 or to 255, save it with 8 or 16 bits")
+    return np.asarray(np.rint(image * (255 if image.max() <= 1 else 1)).astype(np.uint8))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from placl.data.formats.coco_writing import relative_name
+from placl.data.formats.common import common_folder, way_from
 from placl.data.formats.format import Options
 from placl.data.formats.registry import format_named, read_source
 from placl.data.images import image_size
@@ -53,15 +56,32 @@ def import_source(
     options = options or Options()
     if options.frames is None and not target.places_images:
         options = replace(options, frames=out / target.images_in)
-    name, instances, notes = read_any(source, format_name, protocol, options)
-    if replaces:
-        _refuse_own_labels(instances, out)
-    instances, left_out = _existing(instances)
-    placed = instances if target.places_images else place_images(instances, out / target.images_in, on_progress)
-    files = target.write(placed, out)
-    if protocol is not None and to == "coco":
-        files.append(_dataset_file(out, files[0], placed, protocol))
+    with _gone_if_refused(out, replaces):
+        name, instances, notes = read_any(source, format_name, protocol, options)
+        if replaces:
+            _refuse_own_labels(instances, out)
+        instances, left_out = _existing(instances)
+        if replaces and target.clear is not None:
+            target.clear(out, instances.images)
+        placed = instances if target.places_images else place_images(instances, out / target.images_in, on_progress)
+        files = target.write(placed, out)
+        if protocol is not None and to == "coco":
+            files.append(_dataset_file(out, files[0], placed, protocol))
     return Imported(name, placed, tuple(files), left_out + notes)
+
+
+@contextmanager
+def _gone_if_refused(out: Path, had_content: bool) -> Iterator[None]:
+    """An import that is refused leaves no folder that would stand in the way of the next."""
+    existed = out.exists()
+    try:
+        yield
+    except InputError:
+        if not had_content and out.is_dir():
+            shutil.rmtree(out)
+            if existed:
+                out.mkdir()
+        raise
 
 
 def read_any(
@@ -143,12 +163,12 @@ def _existing(instances: Instances) -> tuple[Instances, tuple[str, ...]]:
 def place_images(instances: Instances, folder: Path, on_progress: Progress | None = None) -> Instances:
     """The images below ``folder``, in the folders that they come from: one level of them, unless it is images/."""
     resolved = [Path(os.path.abspath(image)) for image in instances.images]
-    root = Path(os.path.commonpath([image.parent for image in resolved]))
-    if folder.exists() and root.is_relative_to(folder.resolve()):
+    root = common_folder(resolved)
+    if root is not None and folder.exists() and root.is_relative_to(folder.resolve()):
         return instances  # they are there: frames of a video
-    places = [image.relative_to(root) for image in resolved]
+    places = [way_from(root, image) for image in resolved]
     if folder.name != "images":  # DeepLabCut's labeled-data/VIDEO/img.png
-        places = [Path("_".join(place.parent.parts) or root.name) / place.name for place in places]
+        places = _one_level(places, "images" if root is None else root.name)
     targets = [folder / place for place in places]
     with disk_errors(folder):
         for done, (image, target) in enumerate(zip(resolved, targets, strict=True), start=1):
@@ -156,6 +176,21 @@ def place_images(instances: Instances, folder: Path, on_progress: Progress | Non
             if on_progress is not None:
                 on_progress(done, len(targets))
     return replace(instances, images=tuple(targets))
+
+
+def _one_level(places: list[Path], top: str) -> list[Path]:
+    """Folders as one name each; a/b and a_b stay apart, by a number behind the second."""
+    names: dict[Path, str] = {}
+    taken: set[str] = set()
+    for folder in dict.fromkeys(place.parent for place in places):
+        plain = name = "_".join(folder.parts) or top
+        number = 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{plain}_{number}"
+        names[folder] = name
+        taken.add(name.lower())
+    return [Path(names[place.parent]) / place.name for place in places]
 
 
 def _dataset_file(out: Path, annotations: Path, instances: Instances, protocol: str) -> Path:

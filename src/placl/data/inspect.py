@@ -12,7 +12,7 @@ import numpy as np
 from placl.data.images import image_size
 from placl.data.instances import Instances
 from placl.data.pool import OCCLUDED, VISIBLE
-from placl.data.problems import label_problems, many, name_problems, outside_image, place_problems
+from placl.data.problems import label_problems, many, name_problems, outside_image, place_problems, size_problems
 from placl.errors import InputError
 
 MOST_HEADS = 500  # image files whose heads are read; of more, a sample
@@ -97,6 +97,7 @@ def inspect(path: Path, format_name: str, instances: Instances, notes: tuple[str
         per_keypoint=_per_keypoint(instances, names, outside if known.any() else None),
         problems=(
             *image_problems,
+            *size_problems(instances, sizes),
             *place_problems(instances, sizes, outside),
             *label_problems(instances),
             *name_problems(instances),

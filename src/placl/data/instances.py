@@ -39,6 +39,7 @@ class Instances:
     classes: tuple[str, ...] = ()  # (N,) what kind each is of (bird, dog); empty where a source does not tell
     splits: tuple[str, ...] = ()  # (M,) the part of its dataset that each image belongs to ("train", ...); "" unknown
     drawn: np.ndarray | None = None  # (N,) bool: the box was drawn around the keypoints and would give them away
+    stated: np.ndarray | None = None  # (M, 2) width and height of each image as its source has them; NaN unknown
 
     def __post_init__(self) -> None:
         n, k = len(self.ids), 0 if self.skeleton is None else len(self.skeleton)
@@ -53,6 +54,7 @@ class Instances:
             "classes": ((len(self.classes or self.ids),), (n,)),
             "splits": ((len(self.splits or self.images),), (len(self.images),)),
             "drawn": ((n,) if self.drawn is None else self.drawn.shape, (n,)),
+            "stated": ((len(self.images), 2) if self.stated is None else self.stated.shape, (len(self.images), 2)),
         }
         for name, (found, expected) in shapes.items():
             if found != expected:
@@ -94,6 +96,7 @@ class Instances:
             classes=tuple(self.classes[i] for i in index) if self.classes else (),
             splits=tuple(self.splits[i] for i in used) if self.splits else (),
             drawn=None if self.drawn is None else self.drawn[index],
+            stated=None if self.stated is None else self.stated[used],
         )
 
     def with_skeleton(self, skeleton: Skeleton) -> Instances:
@@ -111,6 +114,15 @@ class Instances:
 
 
 Roles = list[tuple[str, Instances]]  # "labelled", "unlabelled", "val" or "test", and what has that role
+ROLE_OF_SPLIT = {"val": "val", "valid": "val", "validation": "val", "test": "test"}
+
+
+def own_roles(instances: Instances) -> np.ndarray | None:
+    """(N,) "labelled", "val" or "test", as a source itself divides its images; None if it does not."""
+    if not set(instances.splits) & set(ROLE_OF_SPLIT):
+        return None
+    roles = np.array([ROLE_OF_SPLIT.get(split, "labelled") for split in instances.splits], dtype="<U10")
+    return np.asarray(roles[instances.image_index])
 
 
 def plain_instances(
@@ -141,10 +153,8 @@ def join(parts: list[Instances]) -> Instances:
             sources[identity] = sources.get(identity) or source
             splits[identity] = splits.get(identity) or split
     position = {identity: i for i, identity in enumerate(files)}
-    moved = [
-        np.array([position[identity] for identity in identities], np.int64)[part.image_index]
-        for part, identities in zip(parts, known, strict=True)
-    ]
+    places = [np.array([position[identity] for identity in identities], np.int64) for identities in known]
+    moved = [place[part.image_index] for part, place in zip(parts, places, strict=True)]
     return Instances(
         skeleton=skeleton,
         images=tuple(files.values()),
@@ -159,6 +169,7 @@ def join(parts: list[Instances]) -> Instances:
         classes=_classes(parts),
         splits=tuple(splits.values()) if any(splits.values()) else (),
         drawn=_drawn(parts),
+        stated=_stated(parts, places, len(files)),
     )
 
 
@@ -203,3 +214,13 @@ def _drawn(parts: list[Instances]) -> np.ndarray | None:
     if all(part.drawn is None for part in parts):
         return None
     return np.concatenate([np.zeros(len(part), bool) if part.drawn is None else part.drawn for part in parts])
+
+
+def _stated(parts: list[Instances], places: list[np.ndarray], count: int) -> np.ndarray | None:
+    if all(part.stated is None for part in parts):
+        return None
+    stated = np.full((count, 2), np.nan)
+    for part, place in zip(parts, places, strict=True):
+        if part.stated is not None:
+            stated[place] = np.where(np.isnan(stated[place]), part.stated, stated[place])
+    return stated

@@ -56,9 +56,7 @@ def _load_dataset(
     settings: Data, input_size: int, crew: Crew, on_progress: Callable[[int, int], None] | None
 ) -> Dataset:
     instances, role_of, notes, shared = _read_all(settings)
-    skeleton = instances.skeleton
-    assert skeleton is not None
-    corrections, told = read_corrections(settings.corrections, skeleton.keypoints)
+    corrections, told = read_corrections(settings.corrections, instances)
     pool, skipped = build_pool(
         instances,
         view=input_size,

@@ -51,6 +51,23 @@ def place_problems(instances: Instances, sizes: np.ndarray, outside: np.ndarray)
     return problems
 
 
+def size_problems(instances: Instances, sizes: np.ndarray) -> list[str]:
+    """Images of another size than their source says: labels were made on others, or before these were turned."""
+    if instances.stated is None:
+        return []
+    stated = instances.stated
+    other = ~np.isnan(sizes[:, 0]) & ~np.isnan(stated[:, 0]) & (sizes != stated).any(axis=1)
+    swapped = other & (sizes == stated[:, ::-1]).all(axis=1)
+    problems = []
+    for rows, hint in ((swapped, "; turned by EXIF?"), (other & ~swapped, "; resized since?")):
+        if rows.any():
+            i = int(np.argmax(rows))
+            (width, height), (said_width, said_height) = sizes[i], stated[i]
+            example = f"{instances.images[i].name} of {width:.0f}x{height:.0f} px as {said_width:.0f}x{said_height:.0f}"
+            problems.append(f"{many(int(rows.sum()), 'image')} annotated in another size, e.g. {example}{hint}")
+    return problems
+
+
 def label_problems(instances: Instances) -> list[str]:
     """Instances with hardly a label, or with those of another."""
     problems = []

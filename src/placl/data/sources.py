@@ -10,13 +10,12 @@ import numpy as np
 from placl.config import Data, Source
 from placl.data.dividing import without_labels
 from placl.data.formats import coco, folder
+from placl.data.formats.coco_unlabelled import read_images
 from placl.data.formats.format import Found, Options
 from placl.data.formats.registry import read_source, recognise
 from placl.data.identity import Identity, identify
-from placl.data.instances import Instances, Roles
+from placl.data.instances import Instances, Roles, own_roles
 from placl.errors import InputError
-
-ROLE_OF_SPLIT = {"val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 def read_given(settings: Data) -> tuple[Roles, list[str], list[str]]:
@@ -57,10 +56,9 @@ def _read_labelled(settings: Data) -> tuple[Roles, list[str]]:
 
 def by_split(given: Path | Source, instances: Instances, notes: list[str]) -> Roles:
     """Where a source itself says which images validate and test, and nobody chose a split, that holds."""
-    if (isinstance(given, Source) and given.split is not None) or not set(instances.splits) & set(ROLE_OF_SPLIT):
+    role = own_roles(instances)
+    if role is None or (isinstance(given, Source) and given.split is not None):
         return [("labelled", instances)]
-    split = np.array(_per_instance(instances))
-    role = np.array([ROLE_OF_SPLIT.get(name, "labelled") for name in split])
     parts = [(name, instances.take(np.flatnonzero(role == name))) for name in ("labelled", "val", "test")]
     parts = [(name, part) for name, part in parts if len(part)]
     counts = ", ".join(f"{len(part)} {name}" for name, part in parts)
@@ -71,12 +69,15 @@ def by_split(given: Path | Source, instances: Instances, notes: list[str]) -> Ro
 
 
 def read_unlabelled(given: Path | Source, settings: Data) -> Found:
-    """Images, frames or boxes; of annotation files, the labels and boxes drawn around them are not used."""
+    """Images, frames or boxes; of annotation files, the labels and boxes drawn around them are not used.
+
+    All images of a COCO file: those that it has no annotation for are whole.
+    """
     path, options = path_of(given), _options(given, settings)
     chosen = isinstance(given, Source) and (given.format or given.split or given.classes) is not None
     known = recognise(path)
     if not chosen and (known is coco.FORMAT or (known is None and path.suffix.lower() == ".json")):
-        return Found(coco.read_boxes(path, options.images or path.parent))
+        return read_images(path, options.images or path.parent)
     if not chosen and known in (None, folder.FORMAT):  # a folder's annotation files say nothing of its other images
         return Found(folder.read_folder(path, settings.boxes))
     found = read_labelled(given, settings)

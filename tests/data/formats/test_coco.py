@@ -191,6 +191,10 @@ def test_two_names_must_not_lead_to_one_file(tmp_path: Path) -> None:
         ("C:\\elsewhere\\top.jpg", "top.jpg"),
         ("gone/top.jpg", "top.jpg"),
         ("{root}/images/a.jpg", "images/a.jpg"),
+        ("images\\a.jpg", "images/a.jpg"),
+        ("D:\\birds\\images\\a.jpg", "images/a.jpg"),
+        ("/home/ann/birds/images/a.jpg", "images/a.jpg"),
+        ("/home/ann/a.jpg", "images/a.jpg"),
     ],
 )
 def test_where_a_name_leads(tmp_path: Path, name: str, found: str) -> None:
@@ -207,6 +211,14 @@ def test_two_spellings_must_not_lead_to_one_file(tmp_path: Path) -> None:
     data["images"] = [{"id": 17, "file_name": "images/a.jpg"}, {"id": 18, "file_name": "./images/a.jpg"}]
     message = refusal(write(tmp_path, data, images=("images/a.jpg",)))
     assert '"images/a.jpg" and "./images/a.jpg" both lead to' in message
+
+
+def test_two_foreign_names_must_not_lead_to_one_file(tmp_path: Path) -> None:
+    data = bird_file()
+    data["images"] = [{"id": 17, "file_name": "C:\\x\\a.jpg"}, {"id": 18, "file_name": "C:\\y\\a.jpg"}]
+    assert "both lead to" in refusal(write(tmp_path, data, images=("images/a.jpg",)))
+    instances = read_coco(write(tmp_path, data, images=("x/a.jpg", "y/a.jpg")))
+    assert instances.images == (tmp_path / "x" / "a.jpg", tmp_path / "y" / "a.jpg")
 
 
 def test_images_option_must_be_a_folder(tmp_path: Path) -> None:
@@ -395,6 +407,23 @@ def test_categories_in_use_must_name_the_same_keypoints(tmp_path: Path) -> None:
     message = refusal(write(tmp_path, data))
     assert '"bird" and "hand"' in message
     assert '["left_eye", "right_eye", "tail"] against ["thumb"]' in message
+
+
+def test_categories_without_keypoints_do_not_stand_in_the_way(tmp_path: Path) -> None:
+    data = bird_file()
+    data["categories"].insert(0, {"id": 6, "name": "car"})
+    data["images"].append({"id": 19, "file_name": "images/c.jpg"})
+    data["annotations"].append({"id": 4, "image_id": 19, "category_id": 6, "bbox": [5, 5, 6, 7]})
+    found = FORMAT.read(write(tmp_path, data), Options())
+    assert found.instances.classes == ("bird",) * 3  # one of which nobody has labelled
+    assert found.notes == (
+        "ann.json: 1 annotations of categories without keypoints are left out.",
+        "ann.json: 1 images have no other annotation and are left out.",
+    )
+    named = FORMAT.read(write(tmp_path, data), Options(keypoints=("a", "b", "c"))).instances
+    assert named.classes == ("bird",) * 3
+    data["annotations"][-1]["keypoints"] = [1, 2, 2]
+    assert '"car" and "bird" name different keypoints' in refusal(write(tmp_path, data))
 
 
 def test_names_with_line_breaks_stay_on_one_line(tmp_path: Path) -> None:

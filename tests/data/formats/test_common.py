@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import ntpath
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placl.data.formats.common import Leads, box_around, boxes_where_none_are, drawn_boxes, find_image, load_json
+from placl.data.formats.common import (
+    Leads,
+    box_around,
+    boxes_where_none_are,
+    common_folder,
+    drawn_boxes,
+    find_image,
+    load_json,
+    way_from,
+)
 from placl.errors import InputError
 
 
@@ -33,6 +43,23 @@ def test_the_longest_part_of_a_name_counts(tmp_path: Path) -> None:
     assert find_image([tmp_path], "/far/two/b.png") == tmp_path / "two" / "b.png"
     assert find_image([tmp_path], "/far/three/b.png") == tmp_path / "b.png"
     assert find_image([tmp_path], "c.png") is None
+
+
+def test_the_way_from_the_folder_that_files_share(tmp_path: Path) -> None:
+    files = [tmp_path / "a" / "b" / "1.png", tmp_path / "a" / "2.png"]
+    folder = common_folder(files)
+    assert folder == tmp_path / "a"
+    assert [way_from(folder, file).as_posix() for file in files] == ["b/1.png", "2.png"]
+
+
+def test_files_on_two_drives_share_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.commonpath", ntpath.commonpath)
+    monkeypatch.setattr("os.path.abspath", str)
+    monkeypatch.setattr("placl.data.formats.common.Path", PureWindowsPath)
+    monkeypatch.setattr("os.path.dirname", ntpath.dirname)
+    files = [PureWindowsPath("C:/photos/1.png"), PureWindowsPath("D:/photos/1.png")]
+    assert common_folder(files) is None
+    assert [way_from(None, file).as_posix() for file in files] == ["C/photos/1.png", "D/photos/1.png"]
 
 
 def test_two_names_of_one_file_are_refused(tmp_path: Path) -> None:

@@ -215,6 +215,20 @@ def test_size_from_the_image_where_the_export_has_none(tmp_path: Path) -> None:
     assert read(path).instances.keypoints.tolist() == [[[99.5, 49.5]]]
 
 
+def test_percentages_are_of_the_file_that_is_there(tmp_path: Path) -> None:
+    path = export(tmp_path, [task(1, "a.jpg", annotation(point("eye", 50, 50), rectangle("r", 10, 10, 80, 80)))])
+    Image.new("RGB", (100, 50)).save(tmp_path / "a.jpg")  # half as large as it was when it was labelled
+    found = read(path).instances
+    assert found.keypoints.tolist() == [[[49.5, 24.5]]]
+    assert found.boxes.tolist() == [[10, 5, 80, 40]]
+
+
+def test_size_from_the_export_where_the_image_cannot_be_read(tmp_path: Path) -> None:
+    path = export(tmp_path, [task(1, "a.jpg", annotation(point("eye", 50, 50)))])
+    (tmp_path / "a.jpg").write_bytes(b"")
+    assert read(path).instances.keypoints.tolist() == [[[99.5, 49.5]]]
+
+
 @pytest.mark.parametrize(
     "name",
     [

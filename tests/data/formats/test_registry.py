@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from pictures import save
+from placl.data.formats.format import Options
 from placl.data.formats.registry import FORMATS, WITHOUT_LABELS, format_named, read_source
+from placl.data.skeleton import Skeleton
 from placl.data.synthetic import write_animals
 from placl.errors import InputError
 
@@ -78,10 +80,21 @@ def test_a_damaged_label_file_does_not_make_a_folder_unlabelled(name: str, tmp_p
     with pytest.raises(InputError, match=words) as caught:
         read_source(tmp_path)
     assert "\n" not in str(caught.value)
-    assert str(caught.value).endswith("Pass --format images to read the images alone.") or name.startswith("mpii")
+    hint = "To read the images alone, pass --format images, or name it --unlabeled in a training."
+    assert str(caught.value).endswith(hint) or name.startswith("mpii")
     with pytest.raises(InputError, match=words):
         read_source(tmp_path / name)
     assert len(read_source(tmp_path, "images")[1].instances) == 1
+
+
+@pytest.mark.parametrize("name", [None, "images"])
+def test_plain_images_take_on_keypoints_that_a_person_names(name: str | None, tmp_path: Path) -> None:
+    save(tmp_path / "a.png")
+    found = read_source(tmp_path, name, Options(keypoints=("left_eye", "right_eye", "tail")))[1].instances
+    assert found.skeleton == Skeleton(("left_eye", "right_eye", "tail"), (), ((0, 1),))
+    assert found.visibility.tolist() == [[0, 0, 0]]
+    with pytest.raises(InputError, match=r"--keypoints: .* Name each once\."):
+        read_source(tmp_path, name, Options(keypoints=("eye", "eye")))
 
 
 def test_a_damaged_file_beside_a_good_one_is_left_out_and_named(tmp_path: Path) -> None:

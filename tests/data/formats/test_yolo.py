@@ -81,6 +81,21 @@ def test_reads_a_dataset(tmp_path: Path, name: str) -> None:
     assert found.area[:2].tolist() == [2400, 200]
 
 
+@pytest.mark.parametrize("text", ["", " \n\n"])
+def test_images_with_an_empty_label_file_show_nothing(tmp_path: Path, text: str) -> None:
+    root = dataset(tmp_path)
+    picture(root / "images/train/0.jpg")
+    (root / "labels/train/0.txt").write_text(text)
+    found = FORMAT.read(root, Options())
+    assert found.instances.ids == ("images/train/a.jpg#1", "images/train/a.jpg#2", "images/val/b.jpg#1")
+    assert found.instances.splits == ("train", "val")
+    assert found.notes == ("data.yaml: 1 images with an empty label file show nothing and are left out.",)
+    for name in ("train/a", "val/b"):
+        (root / f"labels/{name}.txt").parent.mkdir(exist_ok=True)
+        (root / f"labels/{name}.txt").write_text(text)
+    assert "the label files of all its images are empty" in refusal(root)
+
+
 def test_images_are_turned_as_their_exif_says(tmp_path: Path) -> None:
     dataset(tmp_path)
     picture(tmp_path / "images/train/a.jpg", (200, 100), orientation=6)  # shown as 100 x 200

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from placl.data.formats.coco_files import image_files
-from placl.data.formats.coco_records import Record, checked_table, name_of, quoted, read_records
+from placl.data.formats.coco_files import image_files, splits_of, stated_sizes
+from placl.data.formats.coco_records import Record, checked_table, name_of, quoted, read_records, with_keypoints
 from placl.data.formats.coco_writing import write_coco
 from placl.data.formats.common import box_around, load_json, numbers, peek_json
 from placl.data.formats.faces import FACE_PAIRS
@@ -29,9 +29,11 @@ def read_coco(path: Path, images: Path | None = None, *, keypoints: tuple[str, .
     """Every annotation that is not a crowd. Those without a labelled keypoint are unlabelled instances.
 
     ``images`` is the folder that file names are relative to (default: the json's own). ``keypoints`` renames the
-    keypoints. Where nothing names them they are numbered; if nothing is labelled either, there is no skeleton.
+    keypoints. Where nothing names them they are numbered; if nothing is labelled either, there is no skeleton. Beside
+    categories with keypoints, those without are left out.
     """
     records, annotations, categories = read_records(path, with_categories=True)
+    annotations = with_keypoints(annotations, categories)
     if keypoints is not None:
         categories = {key: _renamed(category, keypoints) for key, category in categories.items()}
     skeleton = _skeleton(path, annotations, categories)
@@ -54,9 +56,10 @@ def read_coco(path: Path, images: Path | None = None, *, keypoints: tuple[str, .
         ids=_ids(path, records, annotations),
         sources=(str(path),) * len(files),
         classes=tuple(str(categories[annotation["category_id"]].get("name", "")) for annotation in annotations),
-        splits=_splits(files, index, records, annotations),
+        splits=splits_of(files, index, records, annotations),
         drawn=np.array([a.get("bbox") is None or a.get("bbox_drawn") is True for a in annotations], dtype=bool),
         head_length=_heads(path, annotations),
+        stated=stated_sizes(len(files), index, records, annotations),
     )
 
 
@@ -71,16 +74,6 @@ def _heads(path: Path, annotations: list[Record]) -> np.ndarray | None:
     wrong = ': "head_length" is not a number.'
     heads[rows] = checked_table(path, given, "head_length", lists, 1, lambda _: wrong)[:, 0]
     return heads
-
-
-def _splits(
-    files: tuple[Path, ...], index: np.ndarray, images: dict[Any, Record], annotations: list[Record]
-) -> tuple[str, ...]:
-    """(M,) what the images say under "split", which goes beyond COCO; empty if none does."""
-    splits = [""] * len(files)
-    for file, annotation in zip(index, annotations, strict=True):
-        splits[file] = str(images[annotation["image_id"]].get("split") or "")
-    return tuple(splits) if any(splits) else ()
 
 
 def read_boxes(path: Path, images: Path) -> Instances:
@@ -238,12 +231,18 @@ def _read(path: Path, options: Options) -> Found:
         pairs = "" if skeleton.flip_pairs else " Nothing tells left from right: set augment.flip=0."
         notes.append(f"{path.name}: names no keypoints; the {len(skeleton)} are numbered.{pairs}")
     content = load_json(path)
+    annotations = [annotation for annotation in content["annotations"] if annotation.get("iscrowd") != 1]
+    categories = {category["id"]: category for category in content["categories"]}
+    bare = len(annotations) - len(with_keypoints(annotations, categories))
+    if bare:
+        notes.append(f"{path.name}: {bare} annotations of categories without keypoints are left out.")
     edges = any(isinstance(category, dict) and category.get("skeleton") for category in content["categories"])
     if skeleton is not None and not skeleton.edges and edges and options.keypoints is None:
         notes.append(f"{path.name}: its skeleton is of other keypoints than it names; no edges are drawn.")
     without = len(content["images"]) - len(instances.images)
     if without > 0:
-        notes.append(f"{path.name}: {without} images have no annotation and are left out.")
+        other = "no other" if bare else "no"
+        notes.append(f"{path.name}: {without} images have {other} annotation and are left out.")
     return Found(instances, tuple(notes))
 
 

@@ -1,4 +1,4 @@
-"""The image files that a COCO file names: each is looked for, and none may go by two names."""
+"""The image files that a COCO file names, each looked for and none by two names, and what it says of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from placl.data.formats.coco_records import Record, quoted
+from placl.data.formats.coco_records import BEYOND, Record, quoted
 from placl.errors import InputError
 
 
@@ -45,6 +45,26 @@ def image_files(
     return tuple(files), np.array(index, np.int64)
 
 
+def splits_of(
+    files: tuple[Path, ...], index: np.ndarray, images: dict[Any, Record], annotations: list[Record]
+) -> tuple[str, ...]:
+    """(M,) what the images say under "split", which goes beyond COCO; empty if none does."""
+    splits = [""] * len(files)
+    for file, annotation in zip(index, annotations, strict=True):
+        splits[file] = str(images[annotation["image_id"]].get("split") or "")
+    return tuple(splits) if any(splits) else ()
+
+
+def stated_sizes(count: int, index: np.ndarray, images: dict[Any, Record], annotations: list[Record]) -> np.ndarray:
+    """(M, 2) what the images say under "width" and "height"; NaN where that is no number of pixels."""
+    stated = np.full((count, 2), np.nan)
+    for file, annotation in zip(index, annotations, strict=True):
+        size = [images[annotation["image_id"]].get(key) for key in ("width", "height")]
+        if all(type(side) is int and 0 < side < BEYOND for side in size):
+            stated[file] = size
+    return stated
+
+
 class _Listing:
     """Which files exist, by listing each folder once: ten times as fast as asking for ten thousand of them."""
 
@@ -67,8 +87,12 @@ class _Listing:
 
 
 def _find(listing: _Listing, name: str) -> Path | None:
+    """As :func:`~placl.data.formats.common.find_image`: names may be of somebody else's disk, or with backslashes."""
     found = listing.find(name)
-    if found is None:
-        base = name.replace("\\", "/").rsplit("/", 1)[-1]
-        found = listing.find(os.path.join("images", name)) or listing.find(base)
+    parts = name.replace("\\", "/").split("/")
+    for start in range(len(parts)):  # the longest part of a name counts: a/b/c.png, b/c.png, c.png
+        if found is not None:
+            break
+        tail = "/".join(parts[start:])
+        found = listing.find(tail) or listing.find(os.path.join("images", tail))
     return found

@@ -16,11 +16,18 @@ Record = dict[str, Any]
 BEYOND = 1e12  # pixels, or square pixels
 
 
-def read_records(path: Path, *, with_categories: bool) -> tuple[dict[Any, Record], list[Record], dict[Any, Record]]:
-    """Images by id, annotations in order and categories by id; every annotation points at one of each."""
+def read_records(
+    path: Path, *, with_categories: bool, may_be_bare: bool = False
+) -> tuple[dict[Any, Record], list[Record], dict[Any, Record]]:
+    """Images by id, annotations in order and categories by id; every annotation points at one of each.
+
+    A file that ``may_be_bare`` needs no annotations, as long as it has images.
+    """
     data = load_json(path)
     if not isinstance(data, dict):
         raise InputError(f"{path}: is not a JSON object. A COCO file has images, annotations and categories.")
+    if may_be_bare:
+        data = {"annotations": [], **data}
     images = _by_id(path, data, "images", "image")
     categories = _by_id(path, data, "categories", "category") if with_categories else {}
     annotations = [a for a in _by_id(path, data, "annotations", "annotation").values() if a.get("iscrowd") != 1]
@@ -35,7 +42,7 @@ def read_records(path: Path, *, with_categories: bool) -> tuple[dict[Any, Record
             image.setdefault("file_name", image["filename"])
         if not isinstance(image.get("file_name"), str):
             raise InputError(f'{path}: image {quoted(image["id"])} has no "file_name".')
-    if not annotations:
+    if not (annotations or (may_be_bare and images)):
         raise InputError(f"{path}: has no instances. Give it annotations, or pass the folder of its images instead.")
     return images, annotations, categories
 
@@ -52,6 +59,13 @@ def _by_id(path: Path, data: Record, key: str, kind: str) -> dict[Any, Record]:
             raise InputError(f"{path}: {kind} id {quoted(record['id'])} occurs twice. Ids must be unique.")
         records[record["id"]] = record
     return records
+
+
+def with_keypoints(annotations: list[Record], categories: dict[Any, Record]) -> list[Record]:
+    """Without those of categories that have no keypoints, if others have: cars beside people. All, if none has."""
+    named = {key for key, category in categories.items() if category.get("keypoints")}
+    chosen = named | {annotation["category_id"] for annotation in annotations if annotation.get("keypoints")}
+    return [annotation for annotation in annotations if annotation["category_id"] in chosen] or annotations
 
 
 def checked_table(

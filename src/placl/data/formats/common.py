@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import posixpath
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -68,6 +70,23 @@ def find_image(roots: list[Path], name: str) -> Path | None:
                 if os.path.isfile(place):
                     return Path(place)
     return None
+
+
+def common_folder(files: Sequence[Path]) -> Path | None:
+    """The deepest folder that all files lie in; None if they are on several drives, which share none."""
+    try:
+        return Path(os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files]))
+    except ValueError:
+        return None
+
+
+def way_from(folder: Path | None, file: Path) -> Path:
+    """From a folder to a file in it; without a folder, the drive's name and all that follows, as in C/photos/1.png."""
+    full = Path(os.path.abspath(file))
+    if folder is not None:
+        return full.relative_to(folder)
+    drive = re.sub(r"\W+", "_", full.drive).strip("_")
+    return Path(drive, *full.parts[1:])
 
 
 def require_image(roots: list[Path], name: str, where: str) -> Path:

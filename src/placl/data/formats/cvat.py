@@ -42,6 +42,7 @@ def read_cvat(path: Path, options: Options) -> Found:
     skeletons = root.find("./image/skeleton") is not None
     objects: list[Object] = []
     splits: dict[Path, str] = {}
+    stated: dict[Path, tuple[float, float]] = {}
     leads = Leads()
     left = 0
     for number, image in enumerate(root.iterfind("image")):
@@ -55,15 +56,24 @@ def read_cvat(path: Path, options: Options) -> Found:
             raise InputError(f"{where}: occurs twice. Keep one.")
         subset = image.get("subset", "").lower()
         splits[found] = SPLITS.get(subset, subset)
+        stated[found] = _size(image)
         objects += _objects(where, image, Object(found, f"{name}#"), skeletons)
         left += len(image.findall("points")) if skeletons else 0
     if not objects:
         raise InputError(f'{file}: has no images. Export as "CVAT for images 1.1".')
     notes = [f"{file.name}: {left} points that are in no skeleton are left out."] if left else []
     instances = instances_of(file, objects, _skeleton(file, root, objects, options))
+    instances = replace(instances, stated=np.array([stated[image] for image in instances.images]))
     if any(splits.values()):
         instances = replace(instances, splits=tuple(splits[image] for image in instances.images))
     return Found(instances, tuple(notes))
+
+
+def _size(image: ET.Element) -> tuple[float, float]:
+    """Width and height as CVAT has them; NaN where it does not tell."""
+    sides = [image.get(key, "") for key in ("width", "height")]
+    told = all(side.isascii() and side.isdigit() and len(side) < 10 for side in sides)
+    return (float(sides[0]), float(sides[1])) if told else (math.nan, math.nan)
 
 
 def _parse(file: Path) -> ET.Element:

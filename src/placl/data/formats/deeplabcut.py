@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from placl.data.formats import lightning_pose
+from placl.data.formats.common import real_file
 from placl.data.formats.deeplabcut_config import CONFIG, Project, is_config, read_config, write_config
 from placl.data.formats.deeplabcut_h5 import is_pandas_h5, read_h5_table
 from placl.data.formats.deeplabcut_instances import FRAMES, Naming, Part, images_in, instances_of
@@ -137,4 +138,24 @@ def write_deeplabcut(instances: Instances, path: Path) -> list[Path]:
     return [write_config(path / CONFIG, instances.skeleton, SCORER, individuals, videos), *written]
 
 
-FORMAT = Format("deeplabcut", "DeepLabCut", _claims, read_deeplabcut, write_deeplabcut, images_in=FRAMES)
+def clear_tables(path: Path, spared: tuple[Path, ...]) -> None:
+    """Remove the tables that an earlier import wrote to a project, and what DeepLabCut made of them, with their images.
+
+    Images go only where they are links, whose files have another name; copies stay, as unlabelled frames.
+    """
+    keep = {real_file(image) for image in spared}
+    for table in sorted((path / FRAMES).glob(f"*/{LABELS}{SCORER}.csv")):
+        images = [path / name for name in read_csv_table(table).names]
+        for image in images:
+            ours = image.parent == table.parent and image.is_file() and image.stat().st_nlink > 1
+            if ours and real_file(image) not in keep:
+                image.unlink()
+        table.unlink()
+        table.with_suffix(".h5").unlink(missing_ok=True)
+        if not any(table.parent.iterdir()):
+            table.parent.rmdir()
+
+
+FORMAT = Format(
+    "deeplabcut", "DeepLabCut", _claims, read_deeplabcut, write_deeplabcut, images_in=FRAMES, clear=clear_tables
+)

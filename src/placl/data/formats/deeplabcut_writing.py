@@ -10,13 +10,16 @@ import numpy as np
 
 from placl.data.formats.coco_writing import relative_name
 from placl.data.formats.deeplabcut_table import table_text
+from placl.data.formats.individuals import individuals_in
 from placl.data.instances import Instances
 from placl.data.pool import UNLABELLED
 from placl.errors import InputError
 from placl.files import write_atomic
 
 SCORER = "placl"
-MOST_INDIVIDUALS = 64  # more names than that are no individuals but numbers of annotations
+MOST_INDIVIDUALS = 64  # more names than that are hardly individuals
+INDIVIDUAL = "individual"  # and a number, as DeepLabCut calls those that nobody has named
+FIRST = f"{INDIVIDUAL}1"
 
 
 def write_tables(
@@ -44,30 +47,27 @@ def write_tables(
 def individuals_of(instances: Instances, labelled: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of individuals, and (L,) whose column each labelled instance goes to; ("",) with one to an image.
 
-    Names are what stands behind the ids' "#", unless those are numbers that no two images share; then individuals are
-    counted in each image.
+    Who has no name is counted in each image; all are where no names tell them apart.
     """
     images = instances.image_index[labelled].tolist()
-    names = [_owner(instances.ids[i], instances.images[instances.image_index[i]].name) for i in labelled]
-    distinct = tuple(dict.fromkeys(names))
-    numbers = len(distinct) == len(names) and any(name.isdigit() for name in names)
-    clash = len(set(zip(images, names, strict=True))) < len(names)
-    if "" in distinct or len(distinct) > MOST_INDIVIDUALS or numbers or clash:
-        seen: dict[int, int] = {}
-        places = []
-        for image in images:
-            places.append(seen.get(image, 0))
-            seen[image] = places[-1] + 1
-        most = max(seen.values(), default=1)
-        counted = ("",) if most == 1 else tuple(f"individual{i}" for i in range(1, most + 1))
-        return counted, np.array(places, np.int64)
-    ordered = _in_order(images, names) or ("",)
+    given = individuals_in(instances)
+    names = _counted(images, [given[i] for i in labelled])
+    if len(set(names)) > MOST_INDIVIDUALS or len(set(zip(images, names, strict=True))) < len(names):
+        names = _counted(images, [""] * len(names))
+    if set(names) <= {FIRST} and FIRST not in given:
+        return ("",), np.zeros(len(names), np.int64)
+    ordered = _in_order(images, names)
     return ordered, np.array([ordered.index(name) for name in names], np.int64)
 
 
-def _owner(identity: str, image: str) -> str:
-    """What an id says behind its image's name."""
-    return "" if identity.endswith(image) else identity.rpartition("#")[2] if "#" in identity else ""
+def _counted(images: list[int], names: list[str]) -> list[str]:
+    """Those without a name as individual1, individual2, ... of their image."""
+    seen: dict[int, int] = {}
+    counted = []
+    for image, name in zip(images, names, strict=True):
+        seen[image] = seen.get(image, 0) + (not name)
+        counted.append(name or f"{INDIVIDUAL}{seen[image]}")
+    return counted
 
 
 def _in_order(images: list[int], names: list[str]) -> tuple[str, ...]:

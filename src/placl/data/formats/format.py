@@ -34,7 +34,8 @@ class Format:
 
     ``claims`` looks at a file or folder, cheaply and without complaint, and says whether it is of this format. ``read``
     raises :class:`~placl.errors.InputError` with one line that names the file and the record. ``write`` takes instances
-    and the file or folder to make, and returns the files it wrote.
+    and the file or folder to make, and returns the files it wrote. ``clear`` takes a folder and images to spare, and
+    removes what ``write`` would not replace of an earlier import.
     """
 
     name: str  # for --format
@@ -44,3 +45,4 @@ class Format:
     write: Callable[[Instances, Path], list[Path]] | None = None
     places_images: bool = False  # a dataset that is written brings its images along
     images_in: str = "images"  # where they belong otherwise; elsewhere than in images/, in folders one level deep
+    clear: Callable[[Path, tuple[Path, ...]], None] | None = None

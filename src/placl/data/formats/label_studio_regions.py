@@ -20,16 +20,19 @@ from placl.data.pool import VISIBLE
 from placl.errors import InputError
 
 Record = dict[str, Any]
+Size = tuple[int, int]  # width and height, pixels
 LARGEST = 1e6  # per cent, or degrees; what is beyond is no place, and neither is NaN
 SHAPES = ("keypointlabels", "rectanglelabels", "rectangle")
 
 
 def objects_in(where: str, image: Path, name: str, results: list[Record]) -> list[Object]:
     """A rectangle each, with its keypoints. Keypoints that no rectangle is for are one instance."""
+    # Of the file as it is, which may have been resized since it was labelled.
+    size = _real_size(image) if results else None
     rectangles: dict[str, Object] = {}
     for i, region in enumerate(results):
         if region.get("type") in SHAPES[1:]:
-            box = _box(where, region, image)
+            box = _box(where, region, size or _stated_size(region, image))
             label = region["value"].get("rectanglelabels")
             kind = str(label[0]) if isinstance(label, list) and label else ""
             rectangles[str(region.get("id", i))] = Object(image, name, kind, box)
@@ -42,7 +45,8 @@ def objects_in(where: str, image: Path, name: str, results: list[Record]) -> lis
         names = value.get("keypointlabels") if isinstance(value, dict) else None
         if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
             raise InputError(f"{where}: a keypoint has not exactly one label. Fix it in Label Studio.")
-        x, y = (number - 0.5 for number in _numbers(where, region, ("x", "y"), image))
+        pixels = size or _stated_size(region, image)
+        x, y = (number - 0.5 for number in _numbers(where, region, ("x", "y"), pixels))
         key = _owner(where, names[0], (x, y), rectangles, linked.get(str(region.get("id")), []), region)
         points = groups.setdefault(key, Object(image, name)).points
         if names[0] in points:
@@ -89,7 +93,7 @@ def _owner(
     return around[0]
 
 
-def _numbers(where: str, region: Record, keys: tuple[str, ...], image: Path) -> list[float]:
+def _numbers(where: str, region: Record, keys: tuple[str, ...], size: Size) -> list[float]:
     """The given values of a region in pixels of the image, from its corner."""
     value = region.get("value")
     numbers: list[Any] = [value.get(key) if isinstance(value, dict) else None for key in keys]
@@ -98,17 +102,30 @@ def _numbers(where: str, region: Record, keys: tuple[str, ...], image: Path) -> 
             raise InputError(f'{where}: "{key}" of a {region.get("type")} is {json.dumps(number)}, not a number.')
     if region.get("image_rotation"):
         raise InputError(f"{where}: its image was turned in Label Studio. Turn the file itself instead.")
-    width, height = region.get("original_width"), region.get("original_height")
-    if not (type(width) is type(height) is int and width > 0 and height > 0):
-        width, height = image_size(image)
+    width, height = size
     return [
         number / 100 * (height if key in ("y", "height") else width) for key, number in zip(keys, numbers, strict=True)
     ]
 
 
-def _box(where: str, region: Record, image: Path) -> Box:
+def _real_size(image: Path) -> Size | None:
+    try:
+        return image_size(image)
+    except InputError:
+        return None
+
+
+def _stated_size(region: Record, image: Path) -> Size:
+    """What the export says of an image that cannot be read, or the reason why it cannot."""
+    width, height = (region.get(f"original_{side}") for side in ("width", "height"))
+    if type(width) is type(height) is int and width > 0 and height > 0:
+        return width, height
+    return image_size(image)
+
+
+def _box(where: str, region: Record, size: Size) -> Box:
     """xywh around a rectangle, which may be turned about its first corner."""
-    x, y, width, height = _numbers(where, region, ("x", "y", "width", "height"), image)
+    x, y, width, height = _numbers(where, region, ("x", "y", "width", "height"), size)
     if width <= 0 or height <= 0:
         raise InputError(f"{where}: a rectangle has no size. Delete it in Label Studio.")
     rotation = region["value"].get("rotation") or 0

@@ -29,6 +29,7 @@ from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.suspects import LABEL_SUFFIXES, suspect, suspect_named
 from placl.data.garbage import collecting_later
 from placl.data.instances import Instances, join
+from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
 
 # In the order in which they are asked whether a path is theirs: the particular before the general.
@@ -78,8 +79,22 @@ def recognise(path: Path, besides: tuple[Format, ...] = ()) -> Format | None:
 @collecting_later()
 @np.errstate(over="ignore")  # coordinates that float32 cannot hold are refused as such
 def read_source(path: Path, name: str | None = None, options: Options | None = None) -> tuple[Format, Found]:
-    """Read a file or folder of any known format."""
+    """Read a file or folder of any known format. Where nothing names keypoints, plain images, the options may."""
     options = options or Options()
+    known, found = _read(path, name, options)
+    if found.instances.skeleton is None and options.keypoints is not None:
+        found = replace(found, instances=found.instances.with_skeleton(_skeleton(options.keypoints)))
+    return known, found
+
+
+def _skeleton(names: tuple[str, ...]) -> Skeleton:
+    try:
+        return Skeleton(names, (), flip_pairs_by_name(names))
+    except ValueError as error:
+        raise InputError(f"--keypoints: {error}. Name each once.") from error
+
+
+def _read(path: Path, name: str | None, options: Options) -> tuple[Format, Found]:
     if name is not None:
         known = format_named(name)
         return known, known.read(path, options)
@@ -135,7 +150,8 @@ def _read_files(path: Path, files: list[tuple[Path, Format]], options: Options) 
             notes.append(f"{file.name}: left out, it cannot be read. {error}")
     if not read:
         assert failure is not None
-        hint = " Pass --format images to read the images alone." if folder.FORMAT.claims(path) else ""
+        images = " To read the images alone, pass --format images, or name it --unlabeled in a training."
+        hint = images if folder.FORMAT.claims(path) else ""
         raise InputError(f"{failure}{hint}")
     read.sort(key=lambda one: not one[2].instances.labelled.any())  # stable: by name among those with labels
     chosen = read[0][1]

@@ -1,12 +1,10 @@
 """SLEAP's ``.slp`` and ``.pkg.slp`` files <-> :class:`~placl.data.instances.Instances`, through sleap-io.
 
-SLEAP has no boxes and no splits; its tracks go into the ids.
+SLEAP has no boxes and no splits; its tracks go into the ids, as in fly_000012.png#2:female.
 """
 
 from __future__ import annotations
 
-import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from placl.data.formats.common import boxes_where_none_are, drawn_boxes
+from placl.data.formats.common import boxes_where_none_are, common_folder, drawn_boxes, way_from
 from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.hdf5 import comes_to_an_end
+from placl.data.formats.individuals import individuals_in
 from placl.data.formats.sleap_frames import frame_files, is_package
 from placl.data.images import image_size
 from placl.data.instances import Instances
@@ -24,8 +23,6 @@ from placl.data.pool import OCCLUDED, UNLABELLED, VISIBLE
 from placl.data.skeleton import Skeleton, flip_pairs_by_name
 from placl.errors import InputError
 from placl.files import disk_errors, replacing
-
-TRACK = re.compile(r"#\d+:(.+)$", re.DOTALL)  # the end of an id that names a track, as in fly_000012.png#2:female
 
 
 def read_sleap(path: Path, options: Options) -> Found:
@@ -138,8 +135,8 @@ def _notes(path: Path, labels: Any, people: bool, visibility: np.ndarray) -> tup
 def _ids(images: tuple[Path, ...], index: np.ndarray, tracks: list[Any]) -> tuple[str, ...]:
     names = [image.name for image in images]
     if len(set(names)) < len(names):
-        base = os.path.commonpath([image.absolute().parent for image in images])
-        names = [Path(os.path.relpath(image, base)).as_posix() for image in images]
+        base = common_folder(images)
+        names = [way_from(base, image).as_posix() for image in images]
     ids, count = [], Counter[int]()
     for i, track in zip(index.tolist(), tracks, strict=True):
         count[i] += 1
@@ -156,16 +153,17 @@ def write_sleap(instances: Instances, path: Path) -> list[Path]:
 
     file = path if path.suffix.lower() == ".slp" else path / "labels.slp"
     if instances.skeleton is None:
-        raise InputError(f"{file}: a SLEAP file needs a skeleton, and plain images have none.")
+        raise InputError(f"{file}: a SLEAP file needs a skeleton, and plain images have none. Pass --keypoints.")
     skeleton = sleap_skeleton(instances.skeleton)
     places = image_sequences(instances.images)
-    tracks: dict[str, Any] = {}
+    names = individuals_in(instances)
+    tracks: dict[str, Any] = {name: sleap_io.Track(name) for name in names if name}
     labelled = instances.labelled
     frames = []
     for i, rows in enumerate(_rows_by_image(instances)):
         video, number = places[i]
         alone = len(rows) == 1 and not labelled[rows[0]]  # an image without labels: a frame without instances
-        chosen = [] if alone else [_instance(instances, row, skeleton, tracks) for row in rows]
+        chosen = [] if alone else [_instance(instances, row, skeleton, tracks.get(names[row])) for row in rows]
         frames.append(sleap_io.LabeledFrame(video=video, frame_idx=number, instances=chosen))
     videos = list({id(video): video for video, _ in places}.values())
     labels = sleap_io.Labels(frames, videos=videos, skeletons=[skeleton], tracks=list(tracks.values()))
@@ -214,13 +212,11 @@ def _rows_by_image(instances: Instances) -> list[list[int]]:
     return rows
 
 
-def _instance(instances: Instances, row: int, skeleton: Any, tracks: dict[str, Any]) -> Any:
+def _instance(instances: Instances, row: int, skeleton: Any, track: Any) -> Any:
     import sleap_io
 
     visibility = instances.visibility[row]
     points = np.where(visibility[:, None] > UNLABELLED, instances.keypoints[row].astype(np.float64), np.nan)
-    named = TRACK.search(instances.ids[row])
-    track = tracks.setdefault(named[1], sleap_io.Track(named[1])) if named else None
     instance = sleap_io.Instance.from_numpy(points, skeleton=skeleton, track=track)
     instance.points["visible"] = visibility == VISIBLE
     instance.points["complete"] = True  # a person has placed it: the GUI shows it so

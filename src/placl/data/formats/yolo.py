@@ -6,11 +6,11 @@ from the image's corner: the centre of the first pixel is at 0.5 / width.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 
+from placl.data.formats.coco_writing import relative_name
 from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.yolo_writing import write_yolo
 from placl.data.formats.yolo_yaml import (
@@ -33,7 +33,10 @@ DECIMALS = 6  # of pixels: what dividing and multiplying by the image's size lea
 
 
 def read_yolo(path: Path, options: Options) -> Found:
-    """``path`` is the yaml or its folder. An image without a label file is an unlabelled instance, whole."""
+    """``path`` is the yaml or its folder. An image without a label file is an unlabelled instance, whole.
+
+    One whose label file is empty shows nothing, as Ultralytics has it, and is left out.
+    """
     file = yaml_in(path) if path.is_dir() else path
     if file is None:
         for damaged in sorted(path.glob("data.y*ml")):
@@ -45,15 +48,19 @@ def read_yolo(path: Path, options: Options) -> Found:
     classes = classes_of(file, data)
     splits = images_of(file, data, options, notes)  # image -> split
     images = tuple(splits)
-    rows, table = _tables(images, count, width, len(classes))
+    rows, table, empty = _tables(images, count, width, len(classes))
+    if len(empty) == len(images):
+        raise InputError(f"{file}: the label files of all its images are empty. Label some, or delete the empty files.")
+    if empty:
+        notes.append(f"{file.name}: {len(empty)} images with an empty label file show nothing and are left out.")
     sizes = {image: image_size(images[image]) for image, _ in rows}
-    alone = [image for image in range(len(images)) if image not in sizes]
+    alone = [image for image in range(len(images)) if image not in sizes and image not in empty]
     size = np.array([sizes[image] for image, _ in rows], np.float64).reshape(-1, 2)
     boxes, keypoints, visibility = _in_pixels(table, size, count, width)
     whole = np.full((len(alone), 4), np.nan)
     index = np.array([image for image, _ in rows] + alone, np.int64)
     order = np.argsort(index, kind="stable")
-    names = [Path(os.path.relpath(image, file.parent)).as_posix() for image in images]
+    names = [relative_name(image, file.parent) for image in images]
     ids = [f"{names[image]}#{number}" for image, number in rows] + [f"{names[image]}#1" for image in alone]
     kinds = [classes[int(kind)] for kind in table[:, 0]] + [""] * len(alone)
     boxes = np.concatenate([boxes, whole])[order]
@@ -72,7 +79,7 @@ def read_yolo(path: Path, options: Options) -> Found:
         splits=tuple(splits.values()) if any(splits.values()) else (),
         drawn=drawn_of(file, data, ids, np.isnan(boxes).any(axis=1), notes),
     )
-    return Found(instances, tuple(notes))
+    return Found(instances.take(np.arange(len(ids))) if empty else instances, tuple(notes))
 
 
 def _in_pixels(table: np.ndarray, sizes: np.ndarray, count: int, width: int) -> tuple[np.ndarray, ...]:
@@ -100,10 +107,13 @@ def _label_file(image: Path) -> Path:
     return Path(*parts).with_suffix(".txt")
 
 
-def _tables(images: tuple[Path, ...], count: int, width: int, classes: int) -> tuple[list[tuple[int, int]], np.ndarray]:
-    """(image, line number) of every line, and its numbers (L, 5 + K * width) float64."""
+def _tables(
+    images: tuple[Path, ...], count: int, width: int, classes: int
+) -> tuple[list[tuple[int, int]], np.ndarray, set[int]]:
+    """(image, line number) of every line, its numbers (L, 5 + K * width) float64, and images whose file has no line."""
     rows: list[tuple[int, int]] = []
     tokens: list[list[str]] = []
+    empty: set[int] = set()
     columns = 5 + count * width
     for i, image in enumerate(images):
         try:
@@ -112,6 +122,8 @@ def _tables(images: tuple[Path, ...], count: int, width: int, classes: int) -> t
             continue
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{_label_file(image)}: cannot be read ({error}).") from error
+        if not text.strip():
+            empty.add(i)
         for number, line in enumerate(text.splitlines(), start=1):
             if found := line.split():
                 rows.append((i, number))
@@ -127,7 +139,7 @@ def _tables(images: tuple[Path, ...], count: int, width: int, classes: int) -> t
         table = np.array([[_number(token) for token in line] for line in tokens])
     for row, problem in _problems(table, count, width, classes):
         raise InputError(f"{_label_file(images[rows[row][0]])}: line {rows[row][1]}: {problem}")
-    return rows, table
+    return rows, table, empty
 
 
 def _number(token: str) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 import yaml
 
 from placl.data.crops import whole_where_nan
+from placl.data.formats.common import common_folder, way_from
 from placl.data.formats.yolo_yaml import SPLITS, TOLERANCE
 from placl.data.images import image_size
 from placl.data.instances import Instances
@@ -35,7 +36,9 @@ def write_yolo(instances: Instances, path: Path) -> list[Path]:
     """
     folder = path.parent if path.suffix.lower() in (".yaml", ".yml") else path
     if instances.skeleton is None:
-        raise InputError(f"{folder}: a YOLO pose dataset needs keypoints, and plain images have none.")
+        raise InputError(
+            f"{folder}: a YOLO pose dataset needs keypoints, and plain images have none. Pass --keypoints."
+        )
     _refuse_others(folder)
     places = _places(instances)
     names = tuple(name for name in dict.fromkeys(instances.classes) if name) or ("object",)
@@ -85,14 +88,14 @@ def _places(instances: Instances) -> list[str]:
     for split, image in zip(splits, instances.images, strict=True):
         if split not in ("", *SPLITS):
             raise InputError(f'{image}: is in split "{split}"; Ultralytics knows {", ".join(SPLITS)} only.')
-    parents: dict[str, list[str]] = {}
+    parts: dict[str, list[Path]] = {}
     for split, image in zip(splits, instances.images, strict=True):
-        parents.setdefault(split, []).append(str(image.absolute().parent))
-    base = {split: os.path.commonpath(folders) for split, folders in parents.items()}
+        parts.setdefault(split, []).append(image)
+    base = {split: common_folder(images) for split, images in parts.items()}
     taken: set[Path] = set()
     places = []
     for split, image in zip(splits, instances.images, strict=True):
-        place = Path(split or UNKNOWN) / os.path.relpath(image.absolute(), base[split])
+        place = Path(split or UNKNOWN) / way_from(base[split], image)
         stem, number = place.stem, 1
         while place.with_suffix("") in taken:  # a.jpg and a.png would share a label file
             number += 1
