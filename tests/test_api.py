@@ -143,7 +143,7 @@ def test_teachers_label_and_the_network_that_is_kept_is_compared(
 
 
 def test_a_network_that_saw_other_augmentation_only_labels(tiny: MakeConfig, dataset: Dataset, tmp_path: Path) -> None:
-    teacher = {"teacher.augment": 2.0, "augment.rotate": 20.0, "rounds.keep": "best", "search.steps": 1}
+    teacher = {"teacher.first_augment": 2.0, "augment.rotate": 20.0, "rounds.keep": "best", "search.steps": 1}
     found = train(tiny({**SETTINGS, **teacher, "reference": False}), tmp_path / "run", dataset=dataset)
     assert found.best == "final"  # whatever the teachers' scores are
 

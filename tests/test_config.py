@@ -337,27 +337,30 @@ def test_another_network_has_a_backbone_of_its_own() -> None:
 def test_networks_that_label_may_have_smaller_batches() -> None:
     config = load(None, {"train.batch": 64, "teacher.batch": 32, "proxy.batch": 8})
     assert (config.train.batch, config.taught().train.batch, config.proxied().train.batch) == (64, 32, 8)
+    assert config.taught(first=True).train.batch == 32
+    first = load(None, {"train.batch": 64, "teacher.first_batch": 16})
+    assert (first.taught(first=True).train.batch, first.taught().train.batch) == (16, 64)
     assert load(None, {"train.batch": 64}).taught().train.batch == 64
 
 
-def test_networks_that_label_may_see_stronger_augmentation() -> None:
+def test_the_network_with_few_labels_may_see_stronger_augmentation() -> None:
     augment = {"augment.rotate": 15, "augment.scale": 0.5, "augment.shift": 0.02, "augment.colour": 0.1}
-    config = load(None, {**augment, "augment.cutout": 2, "teacher.augment": 2})
-    own, taught = config.augment, config.taught().augment
+    config = load(None, {**augment, "augment.cutout": 2, "teacher.first_augment": 2})
+    own, taught = config.augment, config.taught(first=True).augment
     assert (taught.rotate, taught.scale, taught.shift, taught.colour) == (30, 0.9, 0.04, 0.2)  # a view has a size
     assert (taught.flip, taught.rotate_share, taught.cutout) == (own.flip, own.rotate_share, 2)
-    assert config.proxied().augment == own
+    assert config.taught().augment == config.proxied().augment == own  # later ones have many
     plain = load(None, augment)
-    assert plain.taught().augment == plain.augment
+    assert plain.taught(first=True).augment == plain.augment
 
 
 def test_the_paper_s_algorithm_has_a_name_at_any_size() -> None:
-    given = {"method": "placl-paper", "teacher.augment": 2.0, "search.steps": 3}
+    given = {"method": "placl-paper", "teacher.first_augment": 2.0, "search.steps": 3}
     config = load(None, {**given, "preset": "cpu"})
     own = load(None, {"preset": "cpu", "search.steps": 3})
     assert (config.method, config.search.searcher, config.rounds.keep) == ("placl", "ppo2", "last")
     assert config.train.labelled_share is None
-    assert config.teacher == Teacher(augment=2.0)  # what is named goes over it
+    assert config.teacher == Teacher(first_augment=2.0)  # what is named goes over it
     assert config.search == own.search.model_copy(update={"searcher": "ppo2"})
     assert (config.model, config.proxy, config.label) == (own.model, own.proxy, own.label)
     of_paper = load(None, {"preset": "paper"})

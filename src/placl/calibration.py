@@ -92,8 +92,10 @@ def calibrate(problem: Problem, config: Config) -> Speeds:
     executor = SerialExecutor() if on_cluster else make_executor(config.execute)
     data = stand_in(problem, config)
     truth = problem.val if config.reward.source == "val" else problem.labelled
-    final, threads, teacher = config.execute.final_threads, config.execute.threads, config.taught()
-    asked = [(teacher, final), (config, final), *([(config.proxied(), threads)] if config.rounds.count else [])]
+    final, threads = config.execute.final_threads, config.execute.threads
+    first, teacher = config.taught(first=True), config.taught()
+    asked = [(first, final), (teacher, final), (config, final)]
+    asked += [(config.proxied(), threads)] if config.rounds.count else []
     jobs = {kind_of(some, number): (some, number) for some, number in asked}
     share = CALIBRATION / (3 + 2 * len(jobs))  # labels, one reading, and each training alone and beside others
     try:
@@ -112,7 +114,7 @@ def calibrate(problem: Problem, config: Config) -> Speeds:
         executor.close()
     unlabelled = data.unlabelled if data.unlabelled is not None else truth
     made = time_reading(teacher, unlabelled, final, share, all_views=True)
-    readers = {kind_of(some, final): some for some in (teacher, config)}
+    readers = {kind_of(some, final): some for some in (first, teacher, config)}
     read = {kind: time_reading(some, truth, final, share) for kind, some in readers.items()}
     workers = (config.execute.workers or 1) if on_cluster else executor.workers
     return Speeds(workers, there - begun, sent - there, alone, beside, made, read)

@@ -31,11 +31,12 @@ def doubts(pool: Pool, config: Config) -> list[str]:
 def check(problem: Problem, config: Config) -> None:
     """Refuse what cannot work before anything is trained."""
     labelled, batch = len(problem.labelled), config.train.batch
-    for section, size in (("train", batch), ("teacher", config.teacher.batch), ("proxy", config.proxy.batch)):
+    sizes = {"train.batch": batch, "proxy.batch": config.proxy.batch}
+    sizes |= {f"teacher.{key}": getattr(config.teacher, key) for key in ("batch", "first_batch")}
+    for key, size in sizes.items():
         if labelled < (size or 0):
             raise InputError(
-                f"{labelled} labelled instances are fewer than a batch of {size}. "
-                f"Label more or set {section}.batch={labelled}."
+                f"{labelled} labelled instances are fewer than a batch of {size}. Label more or set {key}={labelled}."
             )
     gpus = config.ray.gpus_per_candidate or 1
     if config.execute.where == "ray" and gpus > batch:

@@ -260,8 +260,9 @@ class Variation(Section):
 class Teacher(Variation):
     """Networks that only label: worth a longer training or a larger network; null: as the one that is kept (paper)."""
 
-    augment: Positive | None = Field(
-        None, description="how many times as far `augment` goes: few labels want more of it than many do"
+    first_batch: Count | None = Field(None, description="images a step of the first, which has labels alone")
+    first_augment: Positive | None = Field(
+        None, description="how many times as far its `augment` goes: few labels want more of it than many do"
     )
 
 
@@ -405,12 +406,15 @@ class Config(Section):
         """The configuration of a search's trainings (appendix A.4): this one, with what the proxy makes cheaper."""
         return self.continued()._varied(self.proxy)
 
-    def taught(self) -> Config:
-        """The configuration of the networks that only label."""
-        taught = self._varied(self.teacher)
-        if self.teacher.augment is None:
+    def taught(self, *, first: bool = False) -> Config:
+        """The configuration of the networks that only label; of the first, which has labels alone."""
+        teacher = self.teacher
+        if not first:
+            return self._varied(teacher)
+        taught = self._varied(teacher.model_copy(update={"batch": teacher.first_batch or teacher.batch}))
+        if teacher.first_augment is None:
             return taught
-        return taught.model_copy(update={"augment": self.augment.times(self.teacher.augment)})
+        return taught.model_copy(update={"augment": self.augment.times(teacher.first_augment)})
 
     def continued(self) -> Config:
         """The configuration of trainings that begin with the network of the round before, if any do."""

@@ -63,13 +63,13 @@ def _check_batches(config: Config) -> None:
     if config.train.labelled_share is None and config.method in BY_SIZES:
         return
     otherwise = " or train.labelled_share=null" if config.method in BY_SIZES else ""
-    for section, size in (
-        ("train", config.train.batch),
-        ("teacher", config.teacher.batch),
-        ("proxy", config.proxy.batch),
+    for key, size in (
+        ("train.batch", config.train.batch),
+        ("teacher.batch", config.teacher.batch),
+        ("teacher.first_batch", config.teacher.first_batch),
+        ("proxy.batch", config.proxy.batch),
     ):
         if size == 1:
-            key = f"{section}.batch"
             raise _misfit(
                 f"{key}=1 has no room for labelled and unlabelled images. Use at least 2{otherwise}.",
                 (key, "train.labelled_share", "method"),

@@ -59,7 +59,8 @@ def stage_configs(config: Config) -> dict[str, Config]:
     names = [f"round_{r}" for r in range(config.rounds.count + 1)]
     if config.finishes:
         names.append(FINAL)
-    configs = dict.fromkeys(names[:-1], config.taught()) | {names[-1]: config}
+    labelling = dict.fromkeys(names, config.taught()) | {FIRST: config.taught(first=True)}
+    configs = labelling | {names[-1]: config}
     return {name: own if name == FIRST else own.continued() for name, own in configs.items()}
 
 

@@ -31,7 +31,8 @@ def test_rivals_do_not_read_the_search(tiny: MakeConfig, method: str) -> None:
 
 
 def test_placl_reads_it_all(tiny: MakeConfig) -> None:
-    for key, value in {**SEARCH, **ROUNDS, "search.initial": 0.1}.items():
+    first = {"teacher.first_augment": 2, "teacher.first_batch": 4}
+    for key, value in {"teacher.batch": 4, "proxy.batch": 4, "rounds.continued": 0.5, **first}.items():
         assert differs(tiny, {"method": "placl"}, {key: value}), key
 
 
@@ -68,7 +69,12 @@ def test_results_of_older_versions_have_no_pck_and_are_read(tiny: MakeConfig, tm
 
 
 def test_a_setting_that_older_versions_had_not_is_read_where_it_is_set(tiny: MakeConfig) -> None:
-    for key, value in {"teacher.batch": 4, "proxy.batch": 4, "rounds.continued": 0.5, "teacher.augment": 2}.items():
+    for key, value in {
+        "teacher.batch": 4,
+        "proxy.batch": 4,
+        "rounds.continued": 0.5,
+        "teacher.first_augment": 2,
+    }.items():
         assert differs(tiny, {"method": "placl"}, {key: value}), key
 
 

@@ -43,8 +43,8 @@ def by_percentile(config: Config) -> Config:
 def stages(config: Config) -> dict[str, Config]:
     """All but the last are there to label."""
     names = [f"round_{r}" for r in range(1, len(SHARES) + 1)]
-    teacher = config.taught()
-    return {FIRST: teacher, **dict.fromkeys(names[:-1], by_percentile(teacher)), names[-1]: by_percentile(config)}
+    later = dict.fromkeys(names[:-1], by_percentile(config.taught()))
+    return {FIRST: config.taught(first=True), **later, names[-1]: by_percentile(config)}
 
 
 METHOD = Method(cl, stages)

@@ -76,7 +76,7 @@ class Translated(Term):
 def cyclegan_pl(lab: Lab) -> Iterator[Stage]:
     config, problem = lab.config, lab.problem
     images = TrainingSet(problem.labelled, problem.unlabelled)
-    teacher = train_stage(lab, Unit(TRANSLATED, config.taught(), images), ConsistentTrainings(Translated))
+    teacher = train_stage(lab, Unit(TRANSLATED, config.taught(first=True), images), ConsistentTrainings(Translated))
     yield teacher
     pseudo = pseudo_label(lab, teacher, problem.unlabelled, LAST)
     lab.run.keep_pseudo_labels(LAST, problem.unlabelled, pseudo)
@@ -85,7 +85,7 @@ def cyclegan_pl(lab: Lab) -> Iterator[Stage]:
 
 
 def stages(config: Config) -> dict[str, Config]:
-    return {TRANSLATED: config.taught(), LAST: config}
+    return {TRANSLATED: config.taught(first=True), LAST: config}
 
 
 METHOD = Method(cyclegan_pl, stages)

@@ -21,7 +21,7 @@ from placl.stages import FIRST, Stage, Unit, pseudo_label, train_stage
 
 def pl(lab: Lab) -> Iterator[Stage]:
     config, problem = lab.config, lab.problem
-    teacher = train_stage(lab, Unit(FIRST, config.taught(), TrainingSet(problem.labelled)))
+    teacher = train_stage(lab, Unit(FIRST, config.taught(first=True), TrainingSet(problem.labelled)))
     yield teacher
     pseudo = pseudo_label(lab, teacher, problem.unlabelled, "round_1")
     lab.run.keep_pseudo_labels("round_1", problem.unlabelled, pseudo)
@@ -31,7 +31,7 @@ def pl(lab: Lab) -> Iterator[Stage]:
 
 
 def stages(config: Config) -> dict[str, Config]:
-    return {FIRST: config.taught(), "round_1": config}
+    return {FIRST: config.taught(first=True), "round_1": config}
 
 
 METHOD = Method(pl, stages)

@@ -104,7 +104,8 @@ def hours(specs: Sequence[RunSpec], results: Results) -> dict[RunSpec, float]:
             cost[spec] = 0.0
             continue
         first = _first_network(spec)
-        images = images_of(spec.config) - (_images(spec.config.taught(), INSTANCES) if first in trained else 0)
+        shared = _images(spec.config.taught(first=True), INSTANCES) if first in trained else 0
+        images = images_of(spec.config) - shared
         trained |= {first} - {""}
         if spec.method in known:
             cost[spec] = statistics.mean(known[spec.method]) / 3600 * images / images_of(spec.config)

@@ -25,7 +25,10 @@ COLUMNS = (
     "test_pck",
 )  # fmt: skip
 DIVIDING = ("val_from", "val_fraction", "test_fraction", "trust_drawn_boxes", "corrections")  # of the data
-NEWER = (("rounds", "continued"), ("teacher", "batch"), ("proxy", "batch"), ("teacher", "augment"))  # than some results
+NEWER = (  # than some results
+    ("rounds", "continued"), ("teacher", "batch"), ("proxy", "batch"), ("teacher", "first_batch"),
+    ("teacher", "first_augment"),
+)  # fmt: skip
 
 
 class Results:

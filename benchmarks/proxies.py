@@ -1,0 +1,181 @@
+"""How well cheap rewards rank curricula: short trainings, few validation images and a smooth metric against full ones.
+
+    python benchmarks/proxies.py ../shared cub        # and lspet
+    python benchmarks/proxies.py --table              # rank correlations of what is finished
+
+The supervised network of split 7 (which no table uses) labels all unlabelled images, and networks are trained on them
+under eight curricula, from 0 throughout to such as end at 0.9: twice in full, and with half and a quarter of the steps.
+Whatever a reward is measured by, it ranks the eight; how well is its rank correlation with the full trainings' mean PCK
+on the whole validation set (of the other full training, for a reward that is one itself). Test images are not read. It
+can be interrupted: the same command carries on. Results: benchmarks/results/proxies.csv, a line a training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+
+from placl import config as configuration
+from placl.api import draw_roles
+from placl.config import Config
+from placl.curriculum.curriculum import Curriculum, constant
+from placl.data.load import load_dataset
+from placl.data.pool import Pool
+from placl.data.splits import make_problem
+from placl.learn.course import TrainingSet
+from placl.learn.inner_loop import inner_loop
+from placl.learn.label import label
+from placl.learn.score import score
+from placl.models.zoo import KeypointNet
+from placl.studies.study import scale_settings
+from study import COUNTS, prepare
+
+CSV = Path(__file__).parent / "results" / "proxies.csv"
+SEED = 7
+CURRICULA = (
+    *(Curriculum((level,) * 4) for level in (0.0, 0.3, 0.6, 0.9)),
+    Curriculum((0.0, 0.1, 0.2, 0.3)),
+    Curriculum((0.2, 0.37, 0.53, 0.7)),
+    Curriculum((0.3, 0.5, 0.7, 0.9)),
+    Curriculum((0.7, 0.53, 0.37, 0.2)),
+)
+TRAININGS = ((1.0, 0), (1.0, 1), (0.5, 0), (0.25, 0))  # share of the steps, and which of several with these
+FEW = 0.05  # of the validation images, as of the labels
+DRAWS = 20  # of so few images
+COLUMNS = ("dataset", "thresholds", "steps", "draw", "pck", "auc", *(f"few_{n}" for n in range(DRAWS)), "seconds")
+
+Row = dict[str, str]
+
+
+def settings(file: Path, name: str, **own: object) -> Config:
+    return configuration.load(
+        None,
+        {
+            **scale_settings("cpu", name),
+            "data": str(file),
+            "reward.metric": "pck",
+            "reward.alpha": 0.1,
+            "data.label_fraction": 0.05,
+            "data.split_seed": SEED,
+            "seed": SEED,
+            **own,
+        },
+    )
+
+
+def rewards(net: KeypointNet, config: Config, val: Pool) -> Row:
+    """What a trained network is worth by each of the measures."""
+    found = label(net, val, config)
+    values = {
+        "pck": score(found, val, config.reward).value,
+        "auc": score(found, val, config.reward.model_copy(update={"metric": "pck_auc"})).value,
+    }
+    random = np.random.default_rng(0)  # the same images for all networks
+    for draw in range(DRAWS):
+        few = np.sort(random.choice(len(val), round(FEW * len(val)), replace=False))
+        values[f"few_{draw}"] = score(found.take(few), val.take(few), config.reward).value
+    return {key: f"{value:.4f}" for key, value in values.items()}
+
+
+def read() -> list[Row]:
+    return list(csv.DictReader(CSV.read_text().splitlines())) if CSV.exists() else []
+
+
+def key_of(row: Row) -> tuple[str, ...]:
+    return row["dataset"], row["thresholds"], row["steps"], row["draw"]
+
+
+def run(shared: Path, name: str, out: Path) -> None:
+    file = prepare(shared, name, out / "study-data", tested=False)
+    config = settings(file, name)
+    dataset = load_dataset(config.data, config.view)
+    problem = make_problem(dataset.pool, draw_roles(dataset, config))
+    first = inner_loop(config, TrainingSet(problem.labelled), constant(0.0), SEED)
+    pseudo = label(first.net, problem.unlabelled, config, all_views=True)
+    data = TrainingSet(problem.labelled, problem.unlabelled, pseudo)
+    for share, draw in TRAININGS:
+        own = settings(file, name, **{"train.steps_per_epoch": round(share * config.train.steps_per_epoch)})
+        for curriculum in CURRICULA:
+            row = {
+                "dataset": name,
+                "thresholds": " ".join(f"{threshold:g}" for threshold in curriculum.thresholds),
+                "steps": f"{own.train.epochs * own.train.steps_per_epoch}",
+                "draw": f"{draw}",
+            }
+            finished = read()
+            if key_of(row) in map(key_of, finished):
+                continue
+            start = time.perf_counter()
+            net = inner_loop(own, data, curriculum, 1000 * SEED + draw).net
+            row |= {**rewards(net, config, problem.val), "seconds": f"{time.perf_counter() - start:.0f}"}
+            with open(CSV, "a", newline="") as file_out:
+                writer = csv.DictWriter(file_out, COLUMNS, lineterminator="\n")
+                if not finished:
+                    writer.writeheader()
+                writer.writerow(row)
+            print(f"{name}, {row['thresholds']}, {row['steps']} steps: {row['pck']}", flush=True)
+
+
+def ranks(values: list[float]) -> np.ndarray:
+    return np.argsort(np.argsort(values)).astype(float)
+
+
+def rank_correlation(one: list[float], other: list[float]) -> float:
+    """Spearman's, of values that are all different."""
+    return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
+
+
+def table(name: str) -> list[tuple[str, float]]:
+    """Rank correlations on a dataset -> what a reward is measured by, and how well it ranks."""
+    rows = [row for row in read() if row["dataset"] == name]
+    by: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by.setdefault((row["steps"], row["draw"]), []).append(row)
+    full = max((steps for steps, _ in by), key=int)
+
+    def values(steps: str, draw: str, column: str) -> list[float]:
+        return [float(row[column]) for row in by[steps, draw]]
+
+    def both_ways(column: str) -> float:
+        pairs = (("0", "1"), ("1", "0"))
+        return statistics.mean(
+            rank_correlation(values(full, own, column), values(full, other, "pck")) for own, other in pairs
+        )
+
+    lines = [
+        ("the same curricula trained again", both_ways("pck")),
+        ("the same, area under the PCK curve", both_ways("auc")),
+        (
+            "the same, a twentieth of the validation images",
+            statistics.mean(both_ways(f"few_{n}") for n in range(DRAWS)),
+        ),
+    ]
+    truth = [statistics.mean(pair) for pair in zip(values(full, "0", "pck"), values(full, "1", "pck"), strict=True)]
+    for steps in sorted((steps for steps, _ in by if steps != full), key=int, reverse=True):
+        lines.append((f"{steps} steps", rank_correlation(values(steps, "0", "pck"), truth)))
+        lines.append((f"{steps} steps, area under the PCK curve", rank_correlation(values(steps, "0", "auc"), truth)))
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shared", type=Path, nargs="?", help="folder with data/cub.tar and others")
+    parser.add_argument("name", choices=COUNTS, nargs="?")
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="folder for the data")
+    parser.add_argument("--table", action="store_true", help="only show what is finished")
+    arguments = parser.parse_args()
+    if not arguments.table:
+        run(arguments.shared, arguments.name, arguments.out)
+    for name in COUNTS:
+        if any(row["dataset"] == name for row in read()):
+            for title, correlation in table(name):
+                print(f"{name}: {title}: {correlation:+.2f}")
+
+
+if __name__ == "__main__":
+    main()
