@@ -66,6 +66,17 @@ def test_what_changes_a_weight_is_another_training(tiny: MakeConfig, data: Train
         assert len(counting.done) == number + 1
 
 
+def test_how_pseudo_labels_are_selected_matters_where_there_are_some(
+    tiny: MakeConfig, data: TrainingSet, tmp_path: Path
+) -> None:
+    def key(of: TrainingSet, scale: str) -> str:
+        return Remembering(Counting(), tmp_path)._key(Training(tiny({"select.scale": scale}), of, None, 3))
+
+    assert key(data, "raw") != key(data, "quantile")
+    alone = TrainingSet(data.labelled)
+    assert key(alone, "raw") == key(alone, "quantile")
+
+
 def test_weights_to_begin_with_are_known_by_their_content(tiny: MakeConfig, data: TrainingSet, tmp_path: Path) -> None:
     file = tmp_path / "weights.safetensors"
     config = tiny({"model.init": "pretrained", "model.weights": str(file)})

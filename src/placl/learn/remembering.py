@@ -43,9 +43,10 @@ class Remembering:
         """Everything that decides a weight."""
         config, data = job.config, job.data
         device, weights = pick_device(config.execute.device), config.model.weights
+        sections = {"model", "train", "augment", "label"} | ({"select"} if data.pseudo is not None else set())
         return key_of(
             task=repr(self.task),
-            settings=config.model_dump(mode="json", include={"model", "train", "augment", "label", "select"}),
+            settings=config.model_dump(mode="json", include=sections),
             threads=config.execute.final_threads,
             device=f"{device.type} {precision_on(config.train.precision, device)}",
             version=f"{VERSION} {torch.__version__} {cv2.__version__}",
