@@ -61,7 +61,9 @@ def test_what_is_wrong_is_said_in_a_line(placl: Callable, arguments: list[object
     placl("study", "table9").refused('study "table9" is unknown', "table1")
     placl("study", arguments[0]).refused("where is animals", "--data animals=PATH")
     placl("study", arguments[0], "--data", "animals").refused("--data animals", "NAME=PATH")
-    placl("study", arguments[0], "--data", f"animals={tmp_path}/no").refused("holds no placl.yaml")
+    placl("study", arguments[0], "--data", f"animals={tmp_path}/no").refused("no: is not there")
+    (tmp_path / "empty").mkdir()
+    placl("study", arguments[0], "--data", f"animals={tmp_path}/empty").refused("holds no placl.yaml")
 
 
 def test_a_failed_run_makes_the_command_fail(placl: Callable, arguments: list[object], tmp_path: Path) -> None:

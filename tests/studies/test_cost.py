@@ -9,6 +9,7 @@ import pytest
 
 from placl import studies
 from placl.config import load
+from placl.errors import InputError
 from placl.studies import cost
 
 TRAINING = 2 * 2 * 8  # images
@@ -41,6 +42,15 @@ def test_methods_without_a_first_network_share_none(
     hours = cost.hours(specs, studies.Results(specs))
     expected = [TRAINING * cost.RELATIVE[spec.method] * cost.AROUND / 3600 for spec in specs]
     assert list(hours.values()) == pytest.approx(expected)
+
+
+def test_a_network_that_does_not_take_its_input_is_refused_before_it_is_timed(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path
+) -> None:
+    overrides = {**small, "model.name": "hrnet_w32", "model.width": 1.0, "model.input_size": 48}
+    _, specs = studies.plan_study(str(study_file), {"animals": animals_file}, tmp_path / "out", overrides=overrides)
+    with pytest.raises(InputError, match=r"model\.input_size=48: hrnet_w32 does not take it\. Try 64"):
+        cost.hours(specs, studies.Results(specs))
 
 
 def test_images_of_a_search() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from placl.api import check_networks
 from placl.errors import InputError
 from placl.methods.method import PLACES
 from placl.studies import budget
@@ -237,8 +238,24 @@ def test_a_broken_file_is_named(tmp_path: Path, text: str, words: str) -> None:
 def test_a_dataset_without_a_place_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="where is lspet"):
         expand(read_study("table3"), {}, tmp_path)
-    with pytest.raises(InputError, match=r"is neither a placl\.yaml nor the folder of LSP"):
+    with pytest.raises(InputError, match=r"where is lspet, coco\?.* --data lspet=PATH --data coco=PATH,"):
+        expand(read_study("table5"), {}, tmp_path)
+    with pytest.raises(InputError, match="nowhere: is not there"):
         expand(read_study("table3"), {"lspet": tmp_path / "nowhere"}, tmp_path)
+    (tmp_path / "file.txt").touch()
+    with pytest.raises(InputError, match=r"is neither a placl\.yaml nor the folder of LSP"):
+        expand(read_study("table3"), {"lspet": tmp_path / "file.txt"}, tmp_path)
+
+
+def test_what_a_scale_asks_of_a_study_holds_at_that_scale(tmp_path: Path) -> None:
+    (tmp_path / "placl.yaml").write_text("labeled: labels.json\n")
+    sizes = {}
+    for scale in ("cpu", "paper"):
+        runs = expand(read_study("table4"), {"cub": tmp_path}, tmp_path / "out", scale=scale)
+        sizes[scale] = {run.config.model.input_size for run in runs}
+        for config in {run.config.model: run.config for run in runs if "hrnet" in run.method}.values():
+            check_networks(config, 3)  # HRNet does not take all sizes
+    assert sizes == {"cpu": {64}, "paper": {256}}
 
 
 def test_an_unknown_scale_is_refused() -> None:

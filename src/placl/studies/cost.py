@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
+from placl.api import check_networks
 from placl.config import Config
 from placl.lab import candidates
 from placl.learn.device import pick_device, thread_count
@@ -112,6 +113,7 @@ def hours(specs: Sequence[RunSpec], results: Results) -> dict[RunSpec, float]:
             continue
         kind = spec.config.model.model_dump_json() + str(spec.config.train.batch)
         if kind not in speeds:
+            check_networks(spec.config, KEYPOINTS)
             speeds[kind] = seconds_per_image(spec.config)
         relative = RELATIVE.get(spec.config.method, 1.0) * AROUND
         cost[spec] = images * speeds[kind] * relative / 3600
@@ -123,5 +125,5 @@ def _first_network(spec: RunSpec) -> str:
     first = method_of(spec.config).stages(spec.config).get(FIRST)
     if first is None:
         return ""
-    settings = first.model_dump_json(include={"model", "train", "augment", "label", "select"})  # as Remembering has it
+    settings = first.model_dump_json(include={"model", "train", "augment", "label"})  # as Remembering has it
     return f"{spec.dataset} {spec.fraction} {spec.seed} {settings}"

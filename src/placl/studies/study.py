@@ -54,6 +54,7 @@ class Study(BaseModel):
     rows: tuple[Row, ...] = Field(min_length=1)
     variants: dict[str, dict[str, Any]] = {}  # name -> settings: every row once for each
     settings: dict[str, Any] = {}  # of all runs
+    scales: dict[str, dict[str, Any]] = {}  # scale -> settings of all runs at it
     every_round: bool = False  # a row for each round of a run
     scored_on: Literal["test", "val"] = "test"  # what tables are of; val: to choose settings by, test data stay unseen
     across_domains: bool = False  # what is unlabelled is of another domain: all rows have all labels of the source
@@ -210,9 +211,10 @@ def expand(
     places = {name: place for name in study.datasets if (place := data.get(name) or data.get(dataset_of(name)))}
     missing = [name for name in study.datasets if name not in places]
     if missing:
-        raise InputError(f"study {study.name}: where is {missing[0]}? Name its folder or {DATASET_FILE}: "
-                         f"--data {missing[0]}=PATH, or leave it out with --datasets.")  # fmt: skip
-    common, over = _dotted(study.settings), _dotted(overrides or {})
+        where = " ".join(f"--data {name}=PATH" for name in missing)
+        raise InputError(f"study {study.name}: where is {', '.join(missing)}? Name the folder or {DATASET_FILE}: "
+                         f"{where}, or choose others with --datasets.")  # fmt: skip
+    common, over = _dotted(study.scales.get(scale, {})) | _dotted(study.settings), _dotted(overrides or {})
     for key, by in OF_THE_GRID.items():
         if key in common or key in over:
             raise InputError(f"{key}: a study sets it by its {by}. Choose them (--{by}).")
@@ -260,6 +262,8 @@ def _data_settings(name: str, path: Path) -> dict[str, Any]:
         settings = {"reward.metric": known.metric, **({"reward.alpha": known.alpha} if known.alpha else {})}
     if file.is_file():
         return {"data": str(file), **settings}
+    if not path.exists():
+        raise InputError(f"{path}: is not there. --data {name}= takes a {DATASET_FILE} or a folder.")
     if known is None:
         raise InputError(
             f"{path}: holds no {DATASET_FILE}, and {name} is no dataset of the paper ({', '.join(PROTOCOLS)})."
