@@ -16,6 +16,7 @@ import argparse
 import csv
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,15 @@ def read() -> list[Row]:
     return list(csv.DictReader(CSV.read_text().splitlines())) if CSV.exists() else []
 
 
+def append(file: Path, row: Row, columns: Sequence[str]) -> None:
+    is_new = not file.exists()
+    with open(file, "a", newline="") as out:
+        writer = csv.DictWriter(out, columns, lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
 def key_of(row: Row) -> tuple[str, ...]:
     return row["dataset"], row["thresholds"], row["steps"], row["draw"]
 
@@ -107,17 +117,12 @@ def run(shared: Path, name: str, out: Path) -> None:
                 "steps": f"{own.train.epochs * own.train.steps_per_epoch}",
                 "draw": f"{draw}",
             }
-            finished = read()
-            if key_of(row) in map(key_of, finished):
+            if key_of(row) in map(key_of, read()):
                 continue
             start = time.perf_counter()
             net = inner_loop(own, data, curriculum, 1000 * SEED + draw).net
             row |= {**rewards(net, config, problem.val), "seconds": f"{time.perf_counter() - start:.0f}"}
-            with open(CSV, "a", newline="") as file_out:
-                writer = csv.DictWriter(file_out, COLUMNS, lineterminator="\n")
-                if not finished:
-                    writer.writeheader()
-                writer.writerow(row)
+            append(CSV, row, COLUMNS)
             print(f"{name}, {row['thresholds']}, {row['steps']} steps: {row['pck']}", flush=True)
 
 

@@ -74,6 +74,7 @@ def test_a_setting_that_older_versions_had_not_is_read_where_it_is_set(tiny: Mak
         "proxy.batch": 4,
         "rounds.continued": 0.5,
         "teacher.first_augment": 2,
+        "teacher.first_batch": 4,
     }.items():
         assert differs(tiny, {"method": "placl"}, {key: value}), key
 
@@ -83,6 +84,7 @@ def test_a_setting_that_older_versions_had_not_is_read_where_it_is_set(tiny: Mak
     [
         ("domains", "domains", "source: a.json\ntarget: b.json\n"),
         *((grid, f"{grid}_{name}", "labeled: a.json\n") for grid in ("study", "gap") for name in ("cub", "lspet")),
+        ("animals", "animals", "labeled: a.json\n"),
     ],
 )
 def test_finished_runs_of_the_repository_are_still_known(grid: str, name: str, data: str, tmp_path: Path) -> None:
