@@ -128,7 +128,7 @@ def test_teachers_label_and_the_network_that_is_kept_is_compared(
     rows = table(found.run)
     assert [row["stage"] for row in rows] == ["round_0", "round_1", "round_2", "final", "few", "full"]
     assert [int(row["images"]) for row in rows] == [96, 96, 96, 32, 32, 32]
-    assert found.best == "final"  # whatever the teachers' scores are
+    assert found.best != "round_0"  # whatever its score is; later ones are as the last
     assert {name: row["stage"] for name, row in found.compared.items()} == {
         "supervised": "few", "placl": "final", "full": "full"
     }  # fmt: skip
@@ -145,7 +145,7 @@ def test_teachers_label_and_the_network_that_is_kept_is_compared(
 def test_a_network_that_saw_other_augmentation_only_labels(tiny: MakeConfig, dataset: Dataset, tmp_path: Path) -> None:
     teacher = {"teacher.first_augment": 2.0, "augment.rotate": 20.0, "rounds.keep": "best", "search.steps": 1}
     found = train(tiny({**SETTINGS, **teacher, "reference": False}), tmp_path / "run", dataset=dataset)
-    assert found.best == "final"  # whatever the teachers' scores are
+    assert found.best != "round_0"  # whatever its score is; later ones are as the last
 
 
 @pytest.mark.parametrize(
