@@ -20,7 +20,8 @@ from placl.studies.study import RunSpec, expand, read_study
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-DATASETS = ("cub", "lspet")
+DATASETS = {"cub": "CUB", "lspet": "LSPET → LSP"}
+TICKS = (100, 200, 400, 800)  # of the plot, thousands of images
 RIVALS = {"placl": "placl-paper", "cl": "cl", "posedual": "posedual", "pl": "pl"}  # of study.yaml: what they are here
 COLUMNS = ("dataset", "method", "seeds", "test", "deviation", "gap_recovered", "images", "search_images", "minutes")
 FIXED = "fixed-"
@@ -83,14 +84,17 @@ def table(dataset: str) -> list[dict[str, Any]]:
 def plot(lines: list[dict[str, Any]], file: Path) -> None:
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(DATASETS), figsize=(10, 4), sharey=True)
-    for axis, dataset in zip(axes, DATASETS, strict=True):
+    methods = list(dict.fromkeys(line["method"] for line in lines))
+    figure, axes = pyplot.subplots(1, len(DATASETS), figsize=(11, 4.5), sharey=True)
+    for axis, (dataset, title) in zip(axes, DATASETS.items(), strict=True):
         for line in (line for line in lines if line["dataset"] == dataset):
-            axis.scatter(line["images"] / 1000, line["gap_recovered"], s=60 if line["method"] == "placl" else 30)
-            axis.annotate(
-                line["method"], (line["images"] / 1000, line["gap_recovered"]), (5, 5), textcoords="offset points"
-            )
-        axis.set(title=dataset, xlabel="training images, thousands", xscale="log")
+            place, own = (line["images"] / 1000, line["gap_recovered"]), line["method"] == "placl"
+            axis.scatter(*place, s=70 if own else 30, color=f"C{methods.index(line['method'])}")
+            weight = "bold" if own else "normal"
+            axis.annotate(line["method"], place, (5, 5), textcoords="offset points", weight=weight)
+        axis.set(title=title, xlabel="training images, thousands", xscale="log", xlim=(60, 1600), ylim=(0, 1.05))
+        axis.set_xticks(TICKS, [str(tick) for tick in TICKS])
+        axis.minorticks_off()
         axis.axhline(0.9, linestyle=":", color="grey")
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("gap recovered")
