@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from placl.config import Config
+from placl.config_checks import batch_sizes
 from placl.data.pool import Pool
 from placl.data.splits import Problem
 from placl.errors import InputError
@@ -31,10 +32,8 @@ def doubts(pool: Pool, config: Config) -> list[str]:
 def check(problem: Problem, config: Config) -> None:
     """Refuse what cannot work before anything is trained."""
     labelled, batch = len(problem.labelled), config.train.batch
-    sizes = {"train.batch": batch, "proxy.batch": config.proxy.batch}
-    sizes |= {f"teacher.{key}": getattr(config.teacher, key) for key in ("batch", "first_batch")}
-    for key, size in sizes.items():
-        if labelled < (size or 0):
+    for key, size in batch_sizes(config).items():
+        if labelled < size:
             raise InputError(
                 f"{labelled} labelled instances are fewer than a batch of {size}. Label more or set {key}={labelled}."
             )

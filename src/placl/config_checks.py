@@ -58,17 +58,23 @@ def refuse_misfits(config: Config) -> None:
     _check_batches(config)
 
 
+def batch_sizes(config: Config) -> dict[str, int]:
+    """Images a step by the key that sets them, as far as they are set."""
+    sizes = {
+        "train.batch": config.train.batch,
+        "teacher.batch": config.teacher.batch,
+        "teacher.first_batch": config.teacher.first_batch,
+        "proxy.batch": config.proxy.batch,
+    }
+    return {key: size for key, size in sizes.items() if size is not None}
+
+
 def _check_batches(config: Config) -> None:
     """Batches with a share for each kind of image have room for both."""
     if config.train.labelled_share is None and config.method in BY_SIZES:
         return
     otherwise = " or train.labelled_share=null" if config.method in BY_SIZES else ""
-    for key, size in (
-        ("train.batch", config.train.batch),
-        ("teacher.batch", config.teacher.batch),
-        ("teacher.first_batch", config.teacher.first_batch),
-        ("proxy.batch", config.proxy.batch),
-    ):
+    for key, size in batch_sizes(config).items():
         if size == 1:
             raise _misfit(
                 f"{key}=1 has no room for labelled and unlabelled images. Use at least 2{otherwise}.",

@@ -31,8 +31,7 @@ def test_rivals_do_not_read_the_search(tiny: MakeConfig, method: str) -> None:
 
 
 def test_placl_reads_it_all(tiny: MakeConfig) -> None:
-    first = {"teacher.first_augment": 2, "teacher.first_batch": 4}
-    for key, value in {"teacher.batch": 4, "proxy.batch": 4, "rounds.continued": 0.5, **first}.items():
+    for key, value in {**SEARCH, **ROUNDS, "search.initial": 0.1}.items():
         assert differs(tiny, {"method": "placl"}, {key: value}), key
 
 
