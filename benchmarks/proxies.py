@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from placl import config as configuration
 from placl.api import draw_roles
@@ -126,13 +127,8 @@ def run(shared: Path, name: str, out: Path) -> None:
             print(f"{name}, {row['thresholds']}, {row['steps']} steps: {row['pck']}", flush=True)
 
 
-def ranks(values: list[float]) -> np.ndarray:
-    return np.argsort(np.argsort(values)).astype(float)
-
-
 def rank_correlation(one: list[float], other: list[float]) -> float:
-    """Spearman's, of values that are all different."""
-    return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
+    return float(spearmanr(one, other).statistic)
 
 
 def table(name: str) -> list[tuple[str, float]]:
