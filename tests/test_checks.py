@@ -29,3 +29,12 @@ def test_how_many_pixels_a_metric_forgives_is_said() -> None:
         "reward.alpha makes it stricter."
     ]
     assert doubts(pool, configuration.load(None, {"reward.metric": "oks"})) == []
+
+
+def test_pixels_forgiven_are_those_of_labelled_instances() -> None:
+    pool = animals(5, seed=0)
+    lengths = np.array([40, 40, 90, 90, 90], np.float32)
+    visibility = pool.visibility.copy()
+    visibility[2:] = 0  # unlabelled, and larger
+    pool = replace(pool, length=lengths, to_image=np.tile([1.0, 0, 0], (5, 1)), visibility=visibility)
+    assert "here about 8.0 pixels" in doubts(pool, configuration.load(None, {"reward.alpha": 0.2}))[0]

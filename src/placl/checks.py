@@ -20,8 +20,9 @@ def doubts(pool: Pool, config: Config) -> list[str]:
             "no keypoints are known to be left and right of each other. If some are, mirrored images teach wrong "
             "labels: set augment.flip=0 and label.flip=false, or name them left_... and right_... (--keypoints)."
         )
-    if config.reward.metric == "pck" and len(pool):
-        forgiven = config.reward.alpha * float(np.median(pool.length * pool.to_image[:, 0]))
+    known = pool.labelled  # what is scored; unlabelled images may be whole, without a box
+    if config.reward.metric == "pck" and known.any():
+        forgiven = config.reward.alpha * float(np.median((pool.length * pool.to_image[:, 0])[known]))
         lines.append(
             f"PCK@{config.reward.alpha:g}: a keypoint is right within {config.reward.alpha:g} of its box, here about "
             f"{forgiven:.{0 if forgiven >= 10 else 1}f} pixels of the image. reward.alpha makes it stricter."
