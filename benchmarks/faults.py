@@ -49,7 +49,8 @@ SETTINGS = [
     *("model.input_size=32", "model.width=0.5", "augment.cutout=1", "select.scale=quantile", "search.group_size=1"),
     *("train.epochs=2", "train.epoch=steps", "train.steps_per_epoch=4", "train.batch=8", "search.updates=5"),
     *("teacher.input_size=null", "teacher.steps_per_epoch=null", "proxy.val_images=null", "proxy.epochs=null"),
-    *("proxy.steps_per_epoch=1", "search.steps=2", "search.samples=2", "rounds.count=1", "rounds.finish=both"),
+    *("proxy.steps_per_epoch=1", "search.searcher=ppo2", "search.steps=2", "search.samples=2"),
+    *("rounds.count=1", "rounds.finish=both", "teacher.first_batch=null", "teacher.first_augment=null"),
     *("data.label_fraction=0.5", "data.val_fraction=0.2", "data.test_fraction=0.2", "data.margin=1.0"),
     *("execute.threads=1", "execute.final_threads=1", "execute.device=cpu", "execute.workers=2"),
 ]

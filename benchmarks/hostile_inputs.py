@@ -224,7 +224,7 @@ TARGETS: dict[str, Target] = {
         Target("jpeg", "a.jpg", _picture(".jpg"), _looked_at, ()),
         Target("png", "a.png", _picture(".png"), _looked_at, ()),
         Target("tiff", "a.tif", _picture(".tif"), _looked_at, ()),
-        Target("config", "mine.yaml", b"train: {lr: 0.001, epochs: 2}\nsearch: {steps: 3}\nseed: 1\n", _configured, ()),
+        Target("config", "mine.yaml", b"train: {lr: 0.001, epochs: 2}\nrounds: {count: 3}\nseed: 1\n", _configured, ()),
         Target("override", "override.txt", b"train.lr=0.01", _overridden, ()),
         Target("safetensors", "w.safetensors", safetensors.numpy.save({"a": np.zeros(3)}), read_state, ()),
         Target("pth", "w.pth", _pth(), read_state, ()),

@@ -24,11 +24,11 @@ from placl.files import write_csv
 
 REDUCED = {
     "animals": [
-        *("teacher.input_size=null", "teacher.steps_per_epoch=40", "train.steps_per_epoch=30", "reference=true"),
-        *("proxy.steps_per_epoch=8", "search.steps=3", "search.samples=4"),
+        *("teacher.input_size=null", "train.steps_per_epoch=10", "reference=true", "search.searcher=ppo2"),
+        *("proxy.steps_per_epoch=2", "search.steps=3", "search.samples=4"),
     ],
     "cub": [
-        *("teacher.steps_per_epoch=40", "train.steps_per_epoch=40", "proxy.steps_per_epoch=8", "search.steps=3"),
+        *("train.steps_per_epoch=10", "search.searcher=ppo2", "proxy.steps_per_epoch=2", "search.steps=3"),
         *("search.samples=4", "proxy.val_images=500", "reference=true"),
     ],
 }

@@ -43,10 +43,10 @@ from placl.simulate import Cluster, Report, Work, ddp_seconds, simulate
 
 SEEDS = range(10)
 SMALL = {
-    "preset": "cpu", "teacher.input_size": None, "teacher.steps_per_epoch": None, "train.epochs": 10,
+    "preset": "cpu", "teacher.input_size": None, "train.batch": 16, "train.optimizer": "adamw", "train.epochs": 10,
     "train.steps_per_epoch": 10, "proxy.epochs": 10, "proxy.steps_per_epoch": 4, "proxy.val_images": None,
-    "rounds.count": 2, "rounds.finish": "last", "search.steps": 3, "search.samples": 6, "data.label_fraction": 0.2,
-    "execute.workers": 2, "execute.device": "cpu",
+    "rounds.count": 2, "rounds.finish": "last", "search.searcher": "ppo2", "search.steps": 3, "search.samples": 6,
+    "data.label_fraction": 0.2, "execute.workers": 2, "execute.device": "cpu",
 }  # fmt: skip
 
 # The paper: 32 V100s train 768 candidates of 210 epochs in 1.5 days; read as proxies of 5,000 images (its appendix).

@@ -260,12 +260,12 @@ def test_what_was_skipped_is_said_and_kept(tiny: MakeConfig, dataset: Dataset, t
     ("changes", "message"),
     [
         (
-            {"train.batch": 32},
-            r"16 labelled instances are fewer than a batch of 32\. Label more or set train\.batch=16\.",
+            {"train.batch": 32, "train.epoch": "data"},
+            r"16 labelled instances are fewer than a batch of 32\. Label more, set train\.batch=16, or",
         ),
         (
-            {"teacher.batch": 40},
-            r"16 labelled instances are fewer than a batch of 40\. Label more or set teacher\.batch=16\.",
+            {"teacher.batch": 40, "train.epoch": "data"},
+            r"16 labelled instances are fewer than a batch of 40\. Label more, set teacher\.batch=16, or",
         ),
         ({"data.label_fraction": 1.0}, r"no unlabelled image: name a folder with --unlabeled"),
         ({"model.name": "tinny"}, r'model\.name=tinny: no such network\. Did you mean "tiny"\?'),

@@ -186,7 +186,7 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
 
 def test_a_bad_override_is_blamed_and_not_the_file(tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
-    file.write_text("train: {lr: 0.5}\nsearch: {group_size: 1}\nproxy: {epochs: 20}\n")
+    file.write_text("train: {lr: 0.5}\nsearch: {searcher: ppo2, group_size: 1}\nproxy: {epochs: 20}\n")
 
     def said(overrides: dict[str, Any]) -> str:
         with pytest.raises(InputError) as caught:
@@ -201,7 +201,7 @@ def test_a_bad_override_is_blamed_and_not_the_file(tmp_path: Path) -> None:
     file.write_text("train: {lrr: 0.5}\npreset: fats\n")
     assert said({"train.lr": 1}) == f'{file}: preset "fats" is unknown. Did you mean "fast"?'
     assert said({"preset": "fast", "train.lr": 1}) == f'{file}: unknown key "train.lrr". Did you mean "lr"?'
-    file.write_text("search: {samples: 1}\n")
+    file.write_text("search: {searcher: ppo2, samples: 1}\n")
     assert said({"train.lr": 1}).startswith(f"{file}: search.samples=1 ")
 
 
@@ -257,7 +257,7 @@ DOMAINS: list[tuple[dict[str, Any], str]] = [
             "Use at least 21 or a larger search.group_size.",
         ),
         (
-            {"search.samples": 1},
+            {"search.samples": 1, "search.searcher": "ppo2"},
             "search.samples=1 teaches search.searcher=ppo2 nothing: its advantage is always 0. Use at least 2.",
         ),
         (
@@ -277,7 +277,7 @@ DOMAINS: list[tuple[dict[str, Any], str]] = [
             "rounds.continued=0.25 goes on from a network that has learned reward.source=folds. Leave one out.",
         ),
         (
-            {"train.batch": 1},
+            {"train.batch": 1, "train.labelled_share": 0.5},
             "train.batch=1 has no room for labelled and unlabelled images. Use at least 2 or "
             "train.labelled_share=null.",
         ),
@@ -327,7 +327,9 @@ def test_a_share_of_the_batch_leaves_room_for_both_sets(share: float) -> None:
 
 
 def test_another_network_has_a_backbone_of_its_own() -> None:
-    of_preset = load(None, {"preset": "fast", "teacher.model": "hrnet_w32", "proxy.model": "tiny"})
+    of_preset = load(
+        None, {"preset": "fast", "search.searcher": "ppo2", "teacher.model": "hrnet_w32", "proxy.model": "tiny"}
+    )
     assert (of_preset.model.backbone, of_preset.taught().model.backbone) == ("resnet18", None)
     assert (of_preset.proxied().model.name, of_preset.proxied().model.backbone) == ("tiny", None)
     same = load(None, {"preset": "fast", "teacher.model": "simple_baseline", "teacher.input_size": 192})
@@ -335,9 +337,9 @@ def test_another_network_has_a_backbone_of_its_own() -> None:
 
 
 def test_networks_that_label_may_have_smaller_batches() -> None:
-    config = load(None, {"train.batch": 64, "teacher.batch": 32, "proxy.batch": 8})
-    assert (config.train.batch, config.taught().train.batch, config.proxied().train.batch) == (64, 32, 8)
-    assert config.taught(first=True).train.batch == 32
+    config = load(None, {"train.batch": 64, "teacher.batch": 24, "proxy.batch": 8, "search.searcher": "ppo2"})
+    assert (config.train.batch, config.taught().train.batch, config.proxied().train.batch) == (64, 24, 8)
+    assert load(None, {"teacher.batch": 24, "teacher.first_batch": None}).taught(first=True).train.batch == 24
     first = load(None, {"train.batch": 64, "teacher.first_batch": 16})
     assert (first.taught(first=True).train.batch, first.taught().train.batch) == (16, 64)
     assert load(None, {"train.batch": 64}).taught().train.batch == 64
@@ -350,18 +352,18 @@ def test_the_network_with_few_labels_may_see_stronger_augmentation() -> None:
     assert (taught.rotate, taught.scale, taught.shift, taught.colour) == (30, 0.9, 0.04, 0.2)  # a view has a size
     assert (taught.flip, taught.rotate_share, taught.cutout) == (own.flip, own.rotate_share, 2)
     assert config.taught().augment == config.proxied().augment == own  # later ones have many
-    plain = load(None, augment)
+    plain = load(None, {**augment, "teacher.first_augment": None})
     assert plain.taught(first=True).augment == plain.augment
 
 
 def test_the_paper_s_algorithm_has_a_name_at_any_size() -> None:
     given = {"method": "placl-paper", "teacher.first_augment": 2.0, "search.steps": 3}
     config = load(None, {**given, "preset": "cpu"})
-    own = load(None, {"preset": "cpu", "search.steps": 3})
+    own = load(None, {"preset": "cpu", "search.steps": 3, "search.searcher": "ppo2"})
     assert (config.method, config.search.searcher, config.rounds.keep) == ("placl", "ppo2", "last")
     assert config.train.labelled_share is None
     assert config.teacher == Teacher(first_augment=2.0)  # what is named goes over it
-    assert config.search == own.search.model_copy(update={"searcher": "ppo2"})
+    assert config.search == own.search
     assert (config.model, config.proxy, config.label) == (own.model, own.proxy, own.label)
     of_paper = load(None, {"preset": "paper"})
     assert load(None, {"preset": "paper", "method": "placl-paper"}) == of_paper  # whose algorithm it is
@@ -376,7 +378,7 @@ def test_a_preset_s_proxy_grows_with_the_groups_where_it_is_not_named() -> None:
     """So that nobody is refused for a number he did not write, and models of long trainings load."""
     assert load(None, {"train.epochs": 100}).proxy.epochs == 20
     assert load(None, {"train.epochs": 210}).proxy.epochs == 42
-    assert load(None, {"train.epochs": 210, "proxy.epochs": 50}).proxy.epochs == 50
+    assert load(None, {"train.epochs": 210, "proxy.epochs": 50, "search.searcher": "ppo2"}).proxy.epochs == 50
 
 
 def test_a_file_that_is_missing_or_no_text(tmp_path: Path) -> None:
@@ -670,3 +672,21 @@ def test_dataset_files_that_are_refused(tmp_path: Path, content: str | None, wor
     with pytest.raises(InputError, match=words) as caught:
         load(None, {"data": str(tmp_path / "placl.yaml")})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["search.steps", "search.pick", "proxy.epochs"])
+def test_a_search_that_is_set_up_and_would_not_take_place(key: str, tmp_path: Path) -> None:
+    value = {"search.steps": 3, "search.pick": "best", "proxy.epochs": 20}[key]
+    assert refused({key: value}) == (
+        f"{key} is not read: preset cpu has search.searcher=constant, which does not search. "
+        "Set search.searcher=ppo2 too, or leave it out."
+    )
+    for searcher in ("ppo2", "constant"):  # named, it is known
+        load(None, {key: value, "search.searcher": searcher})
+    load(None, {key: value, "method": "placl-paper"})
+    load(None, {key: value, "preset": "paper", "search.group_size": 20})
+    load(None, {"proxy.epochs": None})  # nothing that a search would have cheaper
+    load(None, {"search.initial": 0.5, "search.rise": 0.0, "search.group_size": 10})  # of the curriculum that there is
+    file = tmp_path / "whole.yaml"
+    file.write_text(dump(load()))  # names every key, the searcher too
+    load(file)

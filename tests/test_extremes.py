@@ -63,11 +63,13 @@ def test_one_labelled_image(tiny: MakeConfig, tmp_path: Path) -> None:
     source = np.repeat(["labelled", "unlabelled", "val"], [1, 8, 3])
     dataset = Dataset(with_keypoints(3), source, ())
     with pytest.raises(InputError, match=r"1 labelled instances are fewer than a batch of 8\. .* train\.batch=1"):
-        train(tiny({"data.val_fraction": 0}), tmp_path / "refused", dataset=dataset)
+        train(tiny({"data.val_fraction": 0, "train.epoch": "data"}), tmp_path / "refused", dataset=dataset)
     assert not (tmp_path / "refused").exists()
-    settings = {"data.val_fraction": 0, "train.batch": 1, "train.labelled_share": None, "rounds.count": 1}
-    result = train(tiny({**settings, "search.steps": 1}), tmp_path / "run", dataset=dataset)
-    assert result.row("round_0")["labels"] == 1
+    settings = {"data.val_fraction": 0, "train.labelled_share": None, "rounds.count": 1, "search.steps": 1}
+    for batch in (1, 8):  # where steps are counted, an image stands in a batch more than once
+        result = train(tiny({**settings, "train.batch": batch}), tmp_path / f"run_{batch}", dataset=dataset)
+        assert result.row("round_0")["labels"] == 1
+        assert result.row("round_0")["images"] == 2 * 2 * batch
 
 
 @pytest.mark.parametrize(("threshold", "share"), [(1.0, 0.0), (0.0, 1.0)])

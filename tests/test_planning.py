@@ -78,7 +78,7 @@ def test_a_cluster_is_planned_by_its_workers(tiny: MakeConfig, dataset: Dataset)
 
 def test_a_training_that_would_be_refused_has_no_plan(tiny: MakeConfig, dataset: Dataset) -> None:
     with pytest.raises(InputError, match="fewer than a batch of 64"):
-        plan(tiny({"train.batch": 64}), dataset)
+        plan(tiny({"train.epoch": "data", "train.batch": 64}), dataset)
 
 
 def test_time_is_the_sum_of_what_was_timed(tiny: MakeConfig, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -270,10 +270,13 @@ def test_epochs_of_trainings_side_by_side_are_counted_together(
 
 def test_fewer_labels_than_a_batch(tiny: MakeConfig, problem: Problem) -> None:
     with pytest.raises(
-        InputError, match=r"16 labelled instances are fewer than a batch of 17\. Label more or set train\.batch=16"
+        InputError,
+        match=r"16 labelled instances are fewer than a batch of 17\. Label more, set train\.batch=16, "
+        r"or set train\.epoch=steps\.",
     ):
-        check(problem, tiny({"train.batch": 17}))
-    check(problem, tiny({"train.batch": 16}))
+        check(problem, tiny({"train.batch": 17, "train.epoch": "data"}))
+    check(problem, tiny({"train.batch": 16, "train.epoch": "data"}))
+    check(problem, tiny({"train.batch": 17}))
 
 
 def test_fewer_labelled_images_than_folds(tiny: MakeConfig, problem: Problem) -> None:

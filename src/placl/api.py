@@ -142,7 +142,7 @@ def _train_in(
             workers=workers,
             on_progress=lambda done, total: watch.progress("images", done, total, "cropping"),
         )
-    for note in (*dataset.notes, *doubts(dataset.pool, config)):
+    for note in (*dataset.notes, *dataset.doubts, *doubts(dataset.pool, config)):
         watch.say(note)
     if dataset.skipped:
         watch.say(f"{len(dataset.skipped)} unreadable unlabelled images are skipped, the first: {dataset.skipped[0]}")

@@ -34,9 +34,12 @@ def check(problem: Problem, config: Config) -> None:
     """Refuse what cannot work before anything is trained."""
     labelled, batch = len(problem.labelled), config.train.batch
     for key, size in batch_sizes(config).items():
-        if labelled < size:
+        # A pass over them has no step then. Where steps are counted, images stand in a batch more than once, each
+        # changed differently.
+        if labelled < size and config.train.epoch == "data":
             raise InputError(
-                f"{labelled} labelled instances are fewer than a batch of {size}. Label more or set {key}={labelled}."
+                f"{labelled} labelled instances are fewer than a batch of {size}. Label more, set {key}={labelled}, "
+                "or set train.epoch=steps."
             )
     gpus = config.ray.gpus_per_candidate or 1
     if config.execute.where == "ray" and gpus > batch:

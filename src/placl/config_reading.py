@@ -30,6 +30,7 @@ PAPERS: dict[str, Any] = {
     "rounds": {"cross_training": True, "continued": None, "keep": "last"},
     "reward": {"source": "val"},
 }
+SEARCHING = {"steps", "samples", "sigma", "lr", "clip", "updates", "residual_support", "pick"}  # beside proxy's
 TAGS = ("function", "constrained", "~")  # what pydantic puts into the place of a value beside its keys
 
 
@@ -64,13 +65,22 @@ def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> C
     if own.get("method") == PAPER:
         base, own = _merge(base, PAPERS), own | {"method": "placl"}
     try:
+        config = _validated(base, own)
+    except ValidationError as error:
+        raise InputError(_explain(error.errors()[0], file, overrides)) from None
+    _search_is_read(own, config)
+    return config
+
+
+def _validated(base: dict[str, Any], own: dict[str, Any]) -> Config:
+    try:
         return Config.model_validate(_merge(base, own))
     except ValidationError as error:
         problem = error.errors()[0]
-    if problem["type"] == "misfit" and problem["ctx"]["keys"][0] == "proxy.epochs" and not _has(own, "proxy.epochs"):
-        # A preset's proxy suits the preset's epochs. Who has named other epochs and no proxy gets one that fits.
-        return load(file, {**overrides, "proxy.epochs": problem["ctx"]["groups"]})
-    raise InputError(_explain(problem, file, overrides))
+        if problem["type"] != "misfit" or problem["ctx"]["keys"][0] != "proxy.epochs" or _has(own, "proxy.epochs"):
+            raise
+    # A preset's proxy suits the preset's epochs. Who has named other epochs and no proxy gets one that fits.
+    return Config.model_validate(_merge(base, _merge(own, {"proxy": {"epochs": problem["ctx"]["groups"]}})))
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -157,6 +167,19 @@ def _score_by_protocol(own: dict[str, Any]) -> None:
     if reward.get("metric", protocol.metric) != protocol.metric:
         return
     own["reward"] = {"metric": protocol.metric, **({"alpha": protocol.alpha} if protocol.alpha else {}), **reward}
+
+
+def _search_is_read(own: dict[str, Any], config: Config) -> None:
+    """Who sets up a search where the preset has none is told so, not left to think that there was one."""
+    search, proxy = own.get("search", {}), own.get("proxy", {})
+    named = [f"search.{key}" for key in search if key in SEARCHING]
+    named += [f"proxy.{key}" for key, value in proxy.items() if value is not None]  # null makes nothing cheaper
+    by_preset = config.search.searcher == "constant" and not _has(own, "search.searcher")
+    if named and by_preset and config.method == "placl":
+        raise InputError(
+            f"{named[0]} is not read: preset {config.preset} has search.searcher=constant, which does not search. "
+            "Set search.searcher=ppo2 too, or leave it out."
+        )
 
 
 def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:

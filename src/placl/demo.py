@@ -23,12 +23,8 @@ UNSEEN = 1_000_000  # added to the seed, it draws animals that no demo trains on
 SETTINGS: dict[str, Any] = {
     "preset": "cpu",
     "data.label_fraction": 0.05,
-    "train.steps_per_epoch": 50,
+    "train.steps_per_epoch": 30,
     "teacher.input_size": None,
-    "teacher.steps_per_epoch": 150,
-    "proxy.steps_per_epoch": 10,
-    "search.steps": 3,
-    "search.samples": 4,
     "rounds.count": 1,
     "reference": True,
 }

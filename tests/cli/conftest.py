@@ -14,7 +14,8 @@ from placl.data.synthetic import write_animals
 SMALL = [
     *("model.input_size=32", "model.width=0.5", "select.scale=quantile"),
     *("train.epochs=2", "train.epoch=steps", "train.steps_per_epoch=2", "train.batch=8"),
-    *("search.group_size=1", "search.steps=1", "search.samples=2", "search.updates=5"),
+    *("teacher.first_batch=null", "teacher.first_augment=null"),
+    *("search.searcher=ppo2", "search.group_size=1", "search.steps=1", "search.samples=2", "search.updates=5"),
     *("proxy.images=null", "proxy.val_images=null", "proxy.epochs=null", "proxy.steps_per_epoch=null"),
     *("rounds.count=1", "rounds.finish=last", "rounds.keep=last"),
     *("execute.where=serial", "execute.workers=1", "execute.device=cpu"),

@@ -21,8 +21,7 @@ def _in_a_blink(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_json(placl: Callable, animals: Path, small: list[str], tmp_path: Path) -> None:
-    same = "teacher.input_size=null", "teacher.steps_per_epoch=null"
-    arguments = "--labeled", animals, "--out", tmp_path / "x", "-q", *small, *same
+    arguments = "--labeled", animals, "--out", tmp_path / "x", "-q", *small, "teacher.input_size=null"
     ended = placl("plan", "--json", *arguments)
     assert (ended.code, ended.err) == (0, "")
     content = json.loads(ended.out)

@@ -52,6 +52,17 @@ def test_a_dry_run_lists_runs_and_hours_and_writes_nothing(
     assert "2 of 2 runs to do" in placl("study", *arguments, "--dry-run").out
 
 
+def test_a_dry_run_looks_at_the_data(placl: Callable, arguments: list[object], tmp_path: Path) -> None:
+    (tmp_path / "placl.yaml").write_text(f"labeled: {tmp_path}/gone.json\n")
+    placl("study", *arguments, "--dry-run").refused("gone.json")
+    placl("study", *arguments, "-q").refused("gone.json")
+    assert not (tmp_path / "study").exists()
+    (tmp_path / "birds").mkdir()
+    file = tmp_path / "birds.yaml"
+    file.write_text(STUDY.replace("animals", "cub"))
+    placl("study", file, "--data", f"cub={tmp_path}/birds", *arguments[3:], "--dry-run").refused("birds", "images.txt")
+
+
 def test_only_some_rows(placl: Callable, arguments: list[object]) -> None:
     ended = placl("study", *arguments, "--dry-run", "--json", "--rows", "pl", "--seeds", 3, "--seeds", 4)
     assert [(run["method"], run["seed"]) for run in json.loads(ended.out)["runs"]] == [("pl", 3), ("pl", 4)]

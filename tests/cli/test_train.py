@@ -51,7 +51,7 @@ def test_flags_that_are_not_given_set_nothing() -> None:
     }
 
 
-COLLECTED = {"health": ["round_1: rewards hardly vary."], "domains": {}}
+COLLECTED = {"health": ["round_1: rewards hardly vary."], "domains": {}, "taught": True}
 
 
 class Stub:
@@ -104,6 +104,15 @@ def test_the_table_and_the_next_command(placl: Callable, stub: Stub) -> None:
     assert ["stage", "val", "test", "labels", "selected", "training,", "s"] in lines
     assert ["round_1", "*", "-", "-", "5", "25", "%", "1.5"] in lines
     assert ended.out.endswith("Next: placl predict runs/train IMAGE\n")
+
+
+def test_scores_of_networks_that_only_label_are_said_to_be_others(
+    placl: Callable, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "round_0: networks that only label, made by other settings (teacher) than round_1"
+    assert line in placl("train").out.splitlines()
+    monkeypatch.setitem(COLLECTED, "taught", False)
+    assert "only label" not in placl("train").out
 
 
 def test_warnings_and_the_report_are_named(placl: Callable, stub: Stub) -> None:
@@ -183,7 +192,7 @@ def test_a_truncated_labelled_image(placl: Callable, animals: Path, small: list[
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (["train.batch=64"], ("labelled instances are fewer than a batch of 64", "train.batch=")),
+        (["train.batch=64", "train.epoch=data"], ("labelled instances are fewer than a batch of 64", "train.batch=")),
         (["data.label_fraction=1"], ("no unlabelled image", "--unlabeled")),
         (["data.val_fraction=0"], ("validation split is empty", "data.val")),
         (["train.epocs=3"], ('unknown key "train.epocs"', 'Did you mean "epochs"?')),

@@ -7,13 +7,14 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from placl.config import Data, Source
-from placl.data.load import Dataset, default_cache, load_dataset
+from placl.data.load import Dataset, default_cache, load_dataset, read_instances, views_differ
 from placl.data.synthetic import write_animals
 from placl.errors import InputError
 
@@ -260,3 +261,15 @@ def test_a_folder_of_images_is_all_its_images_whatever_else_is_in_it(drawn: Path
     shutil.copy(drawn / "val" / "images" / "000000.jpg", folder / "images" / "unlisted.jpg")
     dataset = read(tmp_path, labeled=[annotations(drawn, "train")], unlabeled=[folder])
     assert (dataset.source == "unlabelled").sum() == 3
+
+
+def test_boxes_beside_whole_images_are_worth_a_word(drawn: Path, tmp_path: Path) -> None:
+    labelled = {"labeled": [annotations(drawn, "train")]}
+    (doubt,) = read(tmp_path, **labelled, unlabeled=[drawn / "more" / "images"]).doubts
+    assert doubt.startswith("labelled instances have boxes and unlabelled images are taken whole")
+    assert read(tmp_path, **labelled, unlabeled=[annotations(drawn, "more")]).doubts == ()
+    assert read(tmp_path, **labelled).doubts == ()
+    instances, role_of, _ = read_instances(Data(**labelled, unlabeled=[drawn / "more" / "images"]))
+    assert len(views_differ(instances, role_of)) == 1
+    all_whole = replace(instances, boxes=np.full_like(instances.boxes, np.nan))
+    assert views_differ(all_whole, role_of) == ()

@@ -67,4 +67,4 @@ def test_the_table_of_settings_has_every_key() -> None:
     pytest.importorskip("mkdocs")
     table = "\n".join(runpy.run_path(str(ROOT / "docs" / "hooks.py"))["settings_table"]())
     assert sorted(re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE)) == sorted(flat(Config()))
-    assert "| `train.lr` | 0.002 | " in table
+    assert "| `train.lr` | 0.03 | 0.002 | " in table

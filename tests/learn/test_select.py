@@ -213,11 +213,11 @@ def test_instances_are_not_for_rules() -> None:
             "select.rule=flex is for keypoints. Set select.level=keypoint.",
         ),
         (
-            {"select.rule": "free"},
+            {"select.rule": "free", "search.searcher": "ppo2"},
             "select.rule=free with method=placl has no threshold to search for. Set search.searcher=constant.",
         ),
         (
-            {"select.rule": "flex", "method": "pl"},
+            {"select.rule": "flex", "method": "pl", "search.searcher": "ppo2"},
             "select.rule=flex with method=pl needs a threshold, search.initial. Set search.searcher=constant.",
         ),
         (

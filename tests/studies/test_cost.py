@@ -56,6 +56,7 @@ def test_a_network_that_does_not_take_its_input_is_refused_before_it_is_timed(
 def test_images_of_a_search() -> None:
     full = {"train.epoch": "steps", "train.epochs": 20, "train.steps_per_epoch": 10, "train.batch": 8}
     proxy = {"proxy.epochs": 20, "proxy.steps_per_epoch": 2, "search.steps": 3, "search.samples": 4}
+    proxy["search.searcher"] = "ppo2"
     config = load(None, {**full, **proxy, "rounds.count": 2, "rounds.finish": "both"})
     assert cost.search_images_of(config) == 2 * 3 * 4 * (20 * 2 * 8)
     assert cost.search_images_of(load(None, {**full, **proxy, "search.searcher": "constant"})) == 0

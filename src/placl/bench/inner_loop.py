@@ -48,6 +48,7 @@ class Setting:
             "model.input_size": self.size,
             "teacher.input_size": None,
             "train.batch": self.batch,
+            "train.optimizer": "adamw",  # a step of it takes hardly any time of its own
             "train.epochs": 1,
             "train.steps_per_epoch": self.steps,
             "search.group_size": 1,

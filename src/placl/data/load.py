@@ -31,6 +31,7 @@ class Dataset:
     notes: tuple[str, ...] = ()  # what was left out on purpose, a line each
     skipped: tuple[str, ...] = ()  # unlabelled images that could not be read, and why
     corrections: ByInstance = field(default_factory=dict)  # what people said of instances
+    doubts: tuple[str, ...] = ()  # what works and may not be what somebody wants, a line each
     shared: Shared | None = None  # across domains: which keypoints are trained, and what the sources call them
 
 
@@ -72,7 +73,7 @@ def _load_dataset(
     source[(source == "labelled") & ~pool.labelled] = "unlabelled"
     if not (source == "labelled").any():
         raise InputError(f"{_named(settings)}: no labelled instance: no annotation has a keypoint with v > 0.")
-    return Dataset(pool, source, (*notes, *told), tuple(skipped), corrections, shared)
+    return Dataset(pool, source, (*notes, *told), tuple(skipped), corrections, views_differ(instances, role_of), shared)
 
 
 def read_instances(settings: Data) -> tuple[Instances, np.ndarray, list[str]]:
@@ -105,6 +106,18 @@ def _read_all(settings: Data) -> tuple[Instances, np.ndarray, list[str], Shared 
     instances = join([found.with_skeleton(skeleton) for _, found in sources])
     role_of = np.concatenate([np.full(len(found), role, dtype="<U10") for role, found in sources])
     return instances, role_of, notes, shared
+
+
+def views_differ(instances: Instances, role_of: np.ndarray) -> tuple[str, ...]:
+    """Networks that learn from boxes and label whole images see objects of another size than they know."""
+    whole = np.isnan(instances.boxes).all(axis=1)
+    labelled, unlabelled = whole[role_of == "labelled"], whole[role_of == "unlabelled"]
+    if not len(unlabelled) or labelled.mean() > 0.5 or unlabelled.mean() < 0.5:
+        return ()
+    return (
+        "labelled instances have boxes and unlabelled images are taken whole, so objects look smaller there. Where "
+        "they do not fill the image, name boxes for them (data.boxes).",
+    )
 
 
 def _target(settings: Data) -> str:

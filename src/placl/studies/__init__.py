@@ -48,7 +48,7 @@ def study(
     results = Results(expand(whole, data, out, scale=scale, overrides=overrides), whole.every_round, known)
     wanted = {spec.out for spec in chosen}
     missing = [spec for spec in results.specs if spec.out in wanted and results.of(spec) is None]
-    check_tested(missing)
+    check_data(missing)
 
     def keep() -> None:
         results.write(out / "results.csv")
@@ -77,15 +77,16 @@ def plan_study(
     return grid, specs
 
 
-def check_tested(specs: list[RunSpec]) -> None:
-    """Refuse datasets without a test part before hours go into runs that would have no score."""
+def check_data(specs: list[RunSpec]) -> None:
+    """Refuse datasets that cannot be read, or have no test part, before hours go into runs that would have no score."""
     seen: set[str] = set()
     for spec in specs:
-        data = spec.config.data
-        if not spec.tested or spec.dataset in seen or data.test or data.test_fraction or data.protocol:
+        if spec.dataset in seen:
             continue
         seen.add(spec.dataset)
-        if "test" not in read_instances(data)[1]:  # splits that a source brings
+        data = spec.config.data
+        roles = read_instances(data)[1]  # with the splits that a source brings
+        if spec.tested and not data.test_fraction and "test" not in roles:
             raise InputError(
                 f"{spec.dataset}: has no test images. Name some (test: or test_fraction: in its dataset file), or set "
                 "scored_on: val in the study."
@@ -130,6 +131,7 @@ def metric(specs: list[RunSpec]) -> str:
 def list_runs(grid: Study, specs: list[RunSpec], known: Path | None = None) -> list[dict[str, Any]]:
     """Every run with its trainings and hours, for --dry-run."""
     results = Results(specs, grid.every_round, known)
+    check_data([spec for spec in specs if results.of(spec) is None])
     cost = hours(specs, results)
     return [
         {

@@ -20,6 +20,8 @@ from placl.data.formats.common import (
     drawn_boxes,
     find_image,
     load_json,
+    require_image,
+    shown,
     way_from,
 )
 from placl.errors import InputError
@@ -121,3 +123,13 @@ def test_json_is_read_as_python_reads_it(tmp_path_factory: pytest.TempPathFactor
     found = load_json(file)
     assert found == json.loads(text)
     assert [type(value) for value in found["values"]] == [type(value) for value in values]
+
+
+def test_the_current_folder_is_named_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shown(tmp_path) == str(tmp_path)
+    with pytest.raises(InputError) as caught:
+        require_image([Path(".")], "a.png", "file.csv: line 7")
+    assert str(caught.value) == (
+        'file.csv: line 7: image "a.png" does not exist under the current folder. Pass --images DIR.'
+    )

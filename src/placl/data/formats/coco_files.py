@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from placl.data.formats.coco_records import BEYOND, Record, quoted
+from placl.data.formats.common import shown
 from placl.errors import InputError
 
 
@@ -30,7 +31,7 @@ def image_files(
         if file is None:
             if key in required:
                 raise InputError(
-                    f"{path}: image {quoted(key)} {quoted(name)} does not exist under {root}. Pass --images DIR."
+                    f"{path}: image {quoted(key)} {quoted(name)} does not exist under {shown(root)}. Pass --images DIR."
                 )
             file = Path(os.path.join(root, name))
         leads_to[key] = place = position.setdefault(str(file), len(files))

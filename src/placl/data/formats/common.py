@@ -89,11 +89,16 @@ def way_from(folder: Path | None, file: Path) -> Path:
     return Path(drive, *full.parts[1:])
 
 
+def shown(folder: Path) -> str:
+    """A folder as a sentence names it: ``under ..`` would be no help."""
+    return "the current folder" if folder == Path() else str(folder)
+
+
 def require_image(roots: list[Path], name: str, where: str) -> Path:
     """As :func:`find_image`; ``where`` names the file and record for the complaint."""
     found = find_image(roots, name)
     if found is None:
-        raise InputError(f'{where}: image "{name}" does not exist under {roots[0]}. Pass --images DIR.')
+        raise InputError(f'{where}: image "{name}" does not exist under {shown(roots[0])}. Pass --images DIR.')
     return found
 
 
@@ -164,7 +169,7 @@ def missing_note(file: Path, total: int, present: int, example: str, root: Path)
     """People keep parts of a dataset beside its one annotation file: that is worth a line, but not a refusal."""
     if not present:
         raise InputError(
-            f'{file}: none of its {total:,} images, such as "{example}", is under {root}. Pass --images DIR.'
+            f'{file}: none of its {total:,} images, such as "{example}", is under {shown(root)}. Pass --images DIR.'
         )
     missing = total - present
     return (f"{file}: {missing:,} of {total:,} images are missing and left out.",) if missing else ()

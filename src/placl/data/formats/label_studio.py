@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from placl.data.formats.common import Leads, find_image, load_json, peek_json
+from placl.data.formats.common import Leads, find_image, load_json, peek_json, shown
 from placl.data.formats.folder import SUFFIXES
 from placl.data.formats.format import Format, Found, Options
 from placl.data.formats.label_studio_regions import SHAPES, Record, objects_in
@@ -123,7 +123,7 @@ def _find(where: str, roots: list[Path], name: str) -> Path:
         image = find_image(roots, candidate)
         if image is not None:
             return image
-    raise InputError(f"{where}: image {json.dumps(name)} does not exist under {roots[0]}. Pass --images DIR.")
+    raise InputError(f"{where}: image {json.dumps(name)} does not exist under {shown(roots[0])}. Pass --images DIR.")
 
 
 def _claims(path: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from placl.data.formats.common import Leads, find_image
+from placl.data.formats.common import Leads, find_image, shown
 from placl.data.formats.format import Options
 from placl.data.formats.frames import VIDEOS, frame_file, frame_folder, frames_of, frames_root, is_whole, write_frame
 from placl.errors import InputError, PlaclError
@@ -62,7 +62,7 @@ def _of_video(
     name = str(video.filename)
     source = find_image(roots, name)
     if source is None:
-        raise InputError(f'{path}: video "{name}" does not exist under {roots[0]}. Pass --images DIR.')
+        raise InputError(f'{path}: video "{name}" does not exist under {shown(roots[0])}. Pass --images DIR.')
     leads.add(source, name, str(path))
     if source.suffix.lower() not in VIDEOS or video.backend_metadata.get("crop") is not None:
         return _by_sleap(path, video, source, numbers, target)
