@@ -1,4 +1,4 @@
-"""The same bits, however a run went: uninterrupted, killed in the middle of a search, and without worker processes.
+"""The same bits, however a run went: uninterrupted, killed in the middle of a training, and without worker processes.
 
     python benchmarks/identical.py ../shared/data/cub.tar
 
@@ -19,27 +19,30 @@ from pathlib import Path
 from cub import RESULTS, command, prepare
 from placl.files import write_csv
 
+INTO_IT = 30  # seconds
+
 
 def hashes(run: Path) -> dict[str, str]:
     with open(run / "results.csv", newline="") as file:
         return {row["stage"]: row["weights_sha256"] for row in csv.DictReader(file)}
 
 
-def candidates(run: Path) -> int:
+def trainings(run: Path) -> int:
     journal = run / "journal.jsonl"
-    return journal.read_text().count('"kind": "candidate"') if journal.exists() else 0
+    return journal.read_text().count('"kind": "training"') if journal.exists() else 0
 
 
 def start_and_kill(call: list[str], run: Path, after: int) -> None:
-    """Start a run, and kill it and its workers when ``after`` candidates are in the journal."""
+    """Start a run, and kill it and its workers in the training after the first ``after`` of them."""
     process = subprocess.Popen(call, stdout=subprocess.DEVNULL, start_new_session=True)
-    while candidates(run) < after and process.poll() is None:
+    while trainings(run) < after and process.poll() is None:
         time.sleep(0.2)
+    time.sleep(INTO_IT)
     if process.poll() is not None:
-        raise SystemExit(f"{run}: ended before {after} candidates were done, and could not be killed")
+        raise SystemExit(f"{run}: ended {INTO_IT} s after {after} trainings, and could not be killed")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    print(f"killed with {candidates(run)} candidates done; starting again", flush=True)
+    print(f"killed with {trainings(run)} trainings done; starting again", flush=True)
 
 
 def main() -> None:
@@ -47,7 +50,7 @@ def main() -> None:
     parser.add_argument("archive", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder for the data and the runs")
-    parser.add_argument("--kill-after", type=int, default=15, help="candidates")
+    parser.add_argument("--kill-after", type=int, default=3, help="trainings")
     parser.add_argument("overrides", nargs="*", help="key=value, handed to placl train", metavar="key=value")
     arguments = parser.parse_intermixed_args()
     data = arguments.out / "cub-data"

@@ -43,7 +43,8 @@ from placl.simulate import Cluster, Report, Work, ddp_seconds, simulate
 
 SEEDS = range(10)
 SMALL = {
-    "preset": "cpu", "teacher.input_size": None, "train.batch": 16, "train.optimizer": "adamw", "train.epochs": 10,
+    "preset": "cpu", "teacher.input_size": None, "teacher.first_batch": None, "teacher.first_augment": None,
+    "train.batch": 16, "train.optimizer": "adamw", "train.lr": 0.002, "train.epochs": 10,
     "train.steps_per_epoch": 10, "proxy.epochs": 10, "proxy.steps_per_epoch": 4, "proxy.val_images": None,
     "rounds.count": 2, "rounds.finish": "last", "search.searcher": "ppo2", "search.steps": 3, "search.samples": 6,
     "data.label_fraction": 0.2, "execute.workers": 2, "execute.device": "cpu",

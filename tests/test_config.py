@@ -359,7 +359,8 @@ def test_the_network_with_few_labels_may_see_stronger_augmentation() -> None:
 def test_the_paper_s_algorithm_has_a_name_at_any_size() -> None:
     given = {"method": "placl-paper", "teacher.first_augment": 2.0, "search.steps": 3}
     config = load(None, {**given, "preset": "cpu"})
-    own = load(None, {"preset": "cpu", "search.steps": 3, "search.searcher": "ppo2"})
+    start = {"search.initial": 0.5, "search.rise": 0.0}
+    own = load(None, {"preset": "cpu", "search.steps": 3, "search.searcher": "ppo2", **start})
     assert (config.method, config.search.searcher, config.rounds.keep) == ("placl", "ppo2", "last")
     assert config.train.labelled_share is None
     assert config.teacher == Teacher(first_augment=2.0)  # what is named goes over it
@@ -674,19 +675,54 @@ def test_dataset_files_that_are_refused(tmp_path: Path, content: str | None, wor
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["search.steps", "search.pick", "proxy.epochs"])
-def test_a_search_that_is_set_up_and_would_not_take_place(key: str, tmp_path: Path) -> None:
-    value = {"search.steps": 3, "search.pick": "best", "proxy.epochs": 20}[key]
-    assert refused({key: value}) == (
-        f"{key} is not read: preset cpu has search.searcher=constant, which does not search. "
-        "Set search.searcher=ppo2 too, or leave it out."
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("search.steps", 3), ("search.pick", "best"), ("proxy.epochs", 20), ("rounds.finish", "search")],
+)
+def test_a_search_that_is_set_up_and_would_not_take_place(key: str, value: Any, tmp_path: Path) -> None:
+    told = (
+        f"{key} is not read: search.searcher=constant does not search. Set search.searcher=ppo2 too, or leave it out."
     )
+    assert refused({key: value}) == told
     for searcher in ("ppo2", "constant"):  # named, it is known
         load(None, {key: value, "search.searcher": searcher})
     load(None, {key: value, "method": "placl-paper"})
     load(None, {key: value, "preset": "paper", "search.group_size": 20})
+    load(None, {key: value, "method": "posedual"})  # which never searches
+
+
+def test_search_settings_of_a_curriculum_without_a_search(tmp_path: Path) -> None:
+    load(None, {"search.initial": 0.5, "search.rise": 0.0, "search.group_size": 10})
     load(None, {"proxy.epochs": None})  # nothing that a search would have cheaper
-    load(None, {"search.initial": 0.5, "search.rise": 0.0, "search.group_size": 10})  # of the curriculum that there is
     file = tmp_path / "whole.yaml"
     file.write_text(dump(load()))  # names every key, the searcher too
     load(file)
+    with pytest.raises(InputError, match=r"^search\.samples is not read"):  # whoever goes on from it is told, too
+        load(file, {"search.samples": 9})
+    file.write_text("search: {steps: 3, samples: 4}\n")
+    with pytest.raises(InputError) as caught:
+        load(file)
+    assert str(caught.value) == (
+        f"{file}: search.steps is not read: search.searcher=constant does not search. Set search.searcher=ppo2 too, or "
+        "leave them out."
+    )
+
+
+def test_no_network_labels_that_sees_less_than_it_teaches() -> None:
+    assert load(None, {"model.input_size": 256}).teacher.input_size is None
+    assert load(None, {"model.input_size": 256, "teacher.input_size": 128}).teacher.input_size == 128
+    assert load(None, {"model.input_size": 48}).teacher.input_size == 96
+
+
+def test_plain_pseudo_labelling_selects_nothing_by_itself() -> None:
+    assert load(None, {"method": "pl"}).search.searcher != "constant"
+    assert load(None, {"method": "pl", "search.searcher": "constant"}).search.initial == 0.2
+
+
+def test_who_needs_a_validation_set() -> None:
+    ppo2 = {"search.searcher": "ppo2"}
+    assert not load().needs_val
+    assert load(None, ppo2).needs_val
+    assert not load(None, {**ppo2, "reward.source": "folds"}).needs_val
+    assert load(None, {"method": "cl"}).needs_val
+    assert not load(None, {**ppo2, "rounds.count": 0}).searching

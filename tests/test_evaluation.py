@@ -148,7 +148,9 @@ def test_the_validation_split_stands_in_and_that_is_said(run: Path, annotations:
     own_run(run, annotations, split(("images/1.png#3",), ()))
     listener = Listener()
     assert placl.evaluate(run, watch=listener).instances == 1
-    assert listener.lines == [f"{run}: has no test split. This is its validation split, which the search has seen."]
+    assert listener.lines == [
+        f"{run}: has no test split. This is its validation split, by which it may have been chosen."
+    ]
 
 
 def test_data_that_are_gone(run: Path, annotations: Path) -> None:

@@ -6,6 +6,7 @@ import math
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import cv2
 import numpy as np
@@ -27,6 +28,7 @@ from placl.learn.course import TrainingSet
 from placl.learn.inner_loop import inner_loop
 from placl.learn.pseudo_labels import PseudoLabels
 from placl.models import zoo
+from placl.planning import plan
 from placl.search import rewards_of
 
 MakeConfig = Callable[..., Config]
@@ -70,6 +72,20 @@ def test_one_labelled_image(tiny: MakeConfig, tmp_path: Path) -> None:
         result = train(tiny({**settings, "train.batch": batch}), tmp_path / f"run_{batch}", dataset=dataset)
         assert result.row("round_0")["labels"] == 1
         assert result.row("round_0")["images"] == 2 * 2 * batch
+
+
+def test_no_validation_label_is_needed_where_nothing_is_searched_for(tiny: MakeConfig, tmp_path: Path) -> None:
+    dataset = Dataset(with_keypoints(3), np.repeat(["labelled", "unlabelled"], [4, 8]), ())
+    config = tiny({"search.searcher": "constant", "data.val_fraction": 0, "rounds.count": 1})
+    result = train(config, tmp_path / "run", dataset=dataset)
+    assert [(row["stage"], row["val"], row["val_labels"]) for row in result.rows][-1] == ("final", None, 0)
+    with patch("placl.calibration.CALIBRATION", 0.2):
+        assert list(plan(config, dataset).trainings) == ["round_0", "round_1", "final"]
+    with pytest.raises(InputError, match=r"rounds\.keep=best: there is no validation set .* Use rounds\.keep=last\."):
+        train(config.model_copy(update={"rounds": config.rounds.model_copy(update={"keep": "best"})}),
+              tmp_path / "best", dataset=dataset)  # fmt: skip
+    with pytest.raises(InputError, match="the validation split is empty"):
+        train(tiny({"data.val_fraction": 0, "rounds.count": 1}), tmp_path / "searching", dataset=dataset)
 
 
 @pytest.mark.parametrize(("threshold", "share"), [(1.0, 0.0), (0.0, 1.0)])

@@ -148,7 +148,7 @@ def _train_in(
         watch.say(f"{len(dataset.skipped)} unreadable unlabelled images are skipped, the first: {dataset.skipped[0]}")
     split = read_split(out) or draw_roles(dataset, config)
     pool = corrected(dataset, split)
-    problem = make_problem(pool, split, needs_val=config.reward.source == "val")
+    problem = make_problem(pool, split, needs_val=config.needs_val)
     check(problem, config)
     exam = take_ids(pool, split.test if tested else ())
     check_heads(exam, "test", config)

@@ -91,7 +91,7 @@ def calibrate(problem: Problem, config: Config) -> Speeds:
     on_cluster = config.execute.where == "ray"  # of which only this machine is at hand
     executor = SerialExecutor() if on_cluster else make_executor(config.execute)
     data = stand_in(problem, config)
-    truth = problem.val if config.reward.source == "val" else problem.labelled
+    truth = problem.val if config.reward.source == "val" and len(problem.val) else problem.labelled
     final, threads = config.execute.final_threads, config.execute.threads
     first, teacher = config.taught(first=True), config.taught()
     asked = [(first, final), (teacher, final), (config, final)]

@@ -48,7 +48,7 @@ def check(problem: Problem, config: Config) -> None:
             f"Set train.batch={gpus:g} or use fewer."
         )
     images = len(np.unique(problem.labelled.image))
-    if config.reward.source == "folds" and images < config.reward.folds:
+    if config.searching and config.reward.source == "folds" and images < config.reward.folds:
         raise InputError(
             f"{images} labelled images make no {config.reward.folds} folds. Label more or set reward.folds={images}."
             if images > 1
@@ -62,7 +62,7 @@ def check(problem: Problem, config: Config) -> None:
     if config.rounds.keep == "best" and not problem.val.labelled.any():
         raise InputError("rounds.keep=best: there is no validation set to tell the best. Use rounds.keep=last.")
     check_heads(problem.val, "validation", config)
-    if config.reward.source == "folds":
+    if config.searching and config.reward.source == "folds":
         check_heads(problem.labelled, "labelled", config)
     if config.execute.device == "cuda" and not torch.cuda.is_available():
         raise InputError("execute.device=cuda: this machine has no CUDA device. Use execute.device=cpu.")

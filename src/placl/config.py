@@ -88,7 +88,7 @@ class Data(Section):
     target: Sources = Field(
         (), description="across domains: images that the model is for, without labels; `target=` is short for it"
     )
-    val: Sources = Field((), description="sources for the reward; default: a part of the labelled ones")
+    val: Sources = Field((), description="sources to validate on; default: a part of the labelled ones")
     test: Sources = Field((), description="sources that only the final scores are measured on")
     val_from: Literal["target", "source"] = Field(
         "target",
@@ -109,7 +109,7 @@ class Data(Section):
     )
     val_fraction: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.2,
-        description="share of the labelled instances, less the test's, kept for the reward, where `val` names no file",
+        description="share of the labelled instances, less the test's, kept for validation, where `val` names no file",
     )
     test_fraction: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0, description="share of the labelled instances kept for the test score, where `test` names no file"
@@ -172,7 +172,7 @@ class Train(Section):
     optimizer: Literal["adam", "adamw", "muon"] = Field(
         "adam", description="the paper's is adam; muon learns in far fewer steps from random weights"
     )
-    lr: Positive = Field(1e-3, description="learning rate")
+    lr: Positive = Field(1e-3, description="learning rate; small networks: about 0.03 for muon, 0.002 for adamw")
     weight_decay: NotNegative = Field(0.0, description="decoupled for adamw")
     schedule: Literal["step", "cosine"] = Field("step", description="step: divided by 10 at the milestones")
     milestones: tuple[Count, ...] = Field((170, 200), description="epochs, for schedule: step")
@@ -220,7 +220,7 @@ class Select(Section):
 
 
 class Search(Section):
-    """3.4 and 3.5: the search for a round's curriculum."""
+    """3.4 and 3.5: the search for a round's curriculum. Most of it is read where `searcher` searches."""
 
     searcher: Literal["ppo2", "random", "manual", "fixed", "constant"] = Field(
         "ppo2",
@@ -267,7 +267,7 @@ class Teacher(Variation):
 
 
 class Proxy(Variation):
-    """Cheaper trainings for the search (appendix); null: as in the full training."""
+    """Cheaper trainings for the search (appendix), where there is one; null: as in the full training."""
 
     images: Count | None = Field(None, description="unlabelled instances used")
     val_images: Count | None = Field(None, description="validation instances the reward is measured on")
@@ -303,7 +303,7 @@ class Reward(Section):
 
 
 class Execute(Section):
-    """Where candidates run. On CPUs, results depend on thread counts and never on where or how many workers."""
+    """Where trainings run and images are labelled. On CPUs, results depend on thread counts, not on where it is."""
 
     where: Literal["serial", "pool", "ray"] = Field(
         "pool", description="this process, a pool of worker processes, or a Ray cluster; `execute=ray` is short for it"
@@ -432,6 +432,16 @@ class Config(Section):
     def searches(self) -> int:
         """How often a run looks for a curriculum."""
         return self.rounds.count + (self.finishes and self.rounds.finish == "search")
+
+    @property
+    def searching(self) -> bool:
+        """Whether candidates are trained, whose rewards decide something."""
+        return self.method == "placl" and self.searches > 0 and self.search.searcher != "constant"
+
+    @property
+    def needs_val(self) -> bool:
+        """Whether there is no training without a validation set; `rounds.keep=best` needs one, too, and says so."""
+        return self.reward.source == "val" and (self.searching or self.method != "placl")
 
     @property
     def winner_is_trained(self) -> bool:

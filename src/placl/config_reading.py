@@ -26,7 +26,7 @@ PAPER = "placl-paper"  # a name for method: placl with what the paper's algorith
 PAPERS: dict[str, Any] = {
     "train": {"labelled_share": None},
     "teacher": dict.fromkeys(Teacher.model_fields),
-    "search": {"searcher": "ppo2"},
+    "search": {"searcher": "ppo2", "initial": 0.5, "rise": 0.0},
     "rounds": {"cross_training": True, "continued": None, "keep": "last"},
     "reward": {"source": "val"},
 }
@@ -61,15 +61,27 @@ def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> C
     if preset not in PRESETS:
         where = _blame("preset", preset, file, overrides)
         raise InputError(f'{where}: preset "{preset}" is unknown. {_nearest(str(preset), PRESETS, "Known")}')
-    base = read_preset(preset)
+    base = _suited(read_preset(preset), own)
     if own.get("method") == PAPER:
         base, own = _merge(base, PAPERS), own | {"method": "placl"}
     try:
         config = _validated(base, own)
     except ValidationError as error:
         raise InputError(_explain(error.errors()[0], file, overrides)) from None
-    _search_is_read(own, config)
+    _search_is_read(own, config, file, overrides)
     return config
+
+
+def _suited(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The preset, less what would surprise beside what was named."""
+    changes: dict[str, Any] = {}
+    size, teacher = own.get("model", {}), base["teacher"]["input_size"]
+    size = size.get("input_size") if isinstance(size, dict) else None
+    if isinstance(size, int) and teacher is not None and size > teacher:  # no network labels that sees less
+        changes["teacher"] = {"input_size": None}
+    if own.get("method") == "pl":  # selects nothing, unless search.searcher=constant asks for a threshold
+        changes["search"] = {"searcher": "ppo2"}
+    return _merge(base, changes)
 
 
 def _validated(base: dict[str, Any], own: dict[str, Any]) -> Config:
@@ -169,17 +181,29 @@ def _score_by_protocol(own: dict[str, Any]) -> None:
     own["reward"] = {"metric": protocol.metric, **({"alpha": protocol.alpha} if protocol.alpha else {}), **reward}
 
 
-def _search_is_read(own: dict[str, Any], config: Config) -> None:
-    """Who sets up a search where the preset has none is told so, not left to think that there was one."""
-    search, proxy = own.get("search", {}), own.get("proxy", {})
+def _search_is_read(own: dict[str, Any], config: Config, file: Path | None, overrides: dict[str, Any]) -> None:
+    """Who sets up a search where the preset, or a whole file below the overrides, has none is told so."""
+    given: dict[str, Any] = {}
+    for key, value in overrides.items():
+        if key.partition(".")[0] in ("search", "proxy", "rounds"):
+            _set(given, key.split("."), value)
+    layers = [layer for layer in (own, given) if not _has(layer, "search.searcher")]
+    named = next(filter(None, map(_of_a_search, layers)), [])
+    if not named or config.method != "placl" or config.search.searcher != "constant":
+        return
+    where = f"{file}: " if file is not None and _given(named[0], overrides) is None else ""
+    raise InputError(
+        f"{where}{named[0]} is not read: search.searcher=constant does not search. Set search.searcher=ppo2 too, or "
+        f"leave {'it' if len(named) == 1 else 'them'} out."
+    )
+
+
+def _of_a_search(tree: dict[str, Any]) -> list[str]:
+    """The keys that nothing but a search reads."""
+    search, proxy, rounds = (tree.get(name, {}) for name in ("search", "proxy", "rounds"))
     named = [f"search.{key}" for key in search if key in SEARCHING]
-    named += [f"proxy.{key}" for key, value in proxy.items() if value is not None]  # null makes nothing cheaper
-    by_preset = config.search.searcher == "constant" and not _has(own, "search.searcher")
-    if named and by_preset and config.method == "placl":
-        raise InputError(
-            f"{named[0]} is not read: preset {config.preset} has search.searcher=constant, which does not search. "
-            "Set search.searcher=ppo2 too, or leave it out."
-        )
+    named += [f"proxy.{key}" for key, value in proxy.items() if value is not None]  # null: nothing cheaper
+    return named + (["rounds.finish"] if rounds.get("finish") == "search" else [])
 
 
 def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:

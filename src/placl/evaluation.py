@@ -158,7 +158,7 @@ def _on_own_split(model: Model, run: Path, watch: Watch) -> tuple[PseudoLabels, 
     if not ids:
         raise InputError(f"{run}: has neither test nor validation instances. Name a labelled file.")
     if not split.test:
-        watch.say(f"{run}: has no test split. This is its validation split, which the search has seen.")
+        watch.say(f"{run}: has no test split. This is its validation split, by which it may have been chosen.")
     dataset = load_dataset(
         config.data,
         config.view,

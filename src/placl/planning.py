@@ -93,7 +93,7 @@ def plan(config: Config, dataset: Dataset | None = None, watch: Watch | None = N
         watch.say(line)
     split = draw_roles(dataset, config)
     pool = corrected(dataset, split)
-    problem = make_problem(pool, split, needs_val=config.reward.source == "val")
+    problem = make_problem(pool, split, needs_val=config.needs_val)
     check(problem, config)
     exam = take_ids(pool, split.test)
     check_heads(exam, "test", config)

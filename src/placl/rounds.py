@@ -35,7 +35,7 @@ def placl(lab: Lab) -> Iterator[Stage]:
     stage = train_stage(lab, Unit(FIRST, configs[FIRST], TrainingSet(problem.labelled)))  # Theta^0
     yield stage
     for r in range(1, rounds + 1):
-        lab.watch.progress("round", r - 1, rounds, "searching")
+        lab.watch.progress("round", r - 1, rounds, "searching" if config.searching else "labelling")
         half = problem.unlabelled_half(r, config.rounds.cross_training)  # D_u^(1) or D_u^(2), 3.3
         pseudo = pseudo_label(lab, stage, half, f"round_{r}")  # by Theta^{r-1}
         lab.run.keep_pseudo_labels(f"round_{r}", half, pseudo)

@@ -51,7 +51,7 @@ def test_flags_that_are_not_given_set_nothing() -> None:
     }
 
 
-COLLECTED = {"health": ["round_1: rewards hardly vary."], "domains": {}, "taught": True}
+COLLECTED = {"health": ["round_1: rewards hardly vary."], "domains": {}, "only_label": ["round_0"]}
 
 
 class Stub:
@@ -109,10 +109,10 @@ def test_the_table_and_the_next_command(placl: Callable, stub: Stub) -> None:
 def test_scores_of_networks_that_only_label_are_said_to_be_others(
     placl: Callable, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = "round_0: networks that only label, made by other settings (teacher) than round_1"
+    line = "round_0: trained only to label, with other settings (teacher) than round_1, so scores differ"
     assert line in placl("train").out.splitlines()
-    monkeypatch.setitem(COLLECTED, "taught", False)
-    assert "only label" not in placl("train").out
+    monkeypatch.setitem(COLLECTED, "only_label", [])
+    assert "only to label" not in placl("train").out
 
 
 def test_warnings_and_the_report_are_named(placl: Callable, stub: Stub) -> None:

@@ -14,8 +14,9 @@ import cv2
 import numpy as np
 import pytest
 
+from placl.config import load
 from placl.data.skeleton import Skeleton
-from placl.exporting.card import card
+from placl.exporting.card import card, steered
 from placl.exporting.export import Exported
 from placl.exporting.facts import Facts, read_facts
 from placl.exporting.markdown import plain
@@ -73,6 +74,25 @@ def test_a_run_without_validation_and_test(run: Path) -> None:
     model = Model.from_dir(run)
     facts = Facts("x", row={"metric": "PCK@0.1", "val": "", "test": ""})
     assert "## Scores\n\nNot measured: " in card(model, facts, FILES, "")
+
+
+def test_the_search_is_told_and_whether_validation_decided_anything(run: Path) -> None:
+    model = Model.from_dir(run)
+    facts = read_facts(model)
+
+    def told(settings: dict[str, object]) -> str:
+        return card(model, replace(facts, config=load(None, settings)), FILES, "")
+
+    ppo2 = {"search.searcher": "ppo2"}
+    assert "no search, thresholds from 0.1 to 0.3" in told({})
+    assert "search by ppo2 in 4 x 6 trainings a round" in told(ppo2)
+    assert not steered(load())  # networks that label are not up for choice
+    assert steered(load(None, ppo2))
+    assert not steered(load(None, {**ppo2, "reward.source": "folds", "rounds.keep": "last"}))
+    alike = {"teacher.input_size": None}
+    assert steered(load(None, alike))
+    assert not steered(load(None, {**alike, "rounds.keep": "last"}))
+    assert not steered(load(None, {"method": "supervised"}))
 
 
 def test_names_cannot_break_the_card(run: Path) -> None:

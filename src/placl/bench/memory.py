@@ -68,6 +68,8 @@ def peak_of(count: int) -> int:
             "teacher.input_size": None,
             **{"label.flip": False, "label.rotations": (), "label.scales": ()},  # nor on the number of views
             "train.epochs": 1,
+            "train.batch": 16,
+            "train.optimizer": "adamw",
             "train.steps_per_epoch": 1,
             "search.group_size": 1,
             "proxy.epochs": None,

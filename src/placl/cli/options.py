@@ -31,7 +31,7 @@ Unlabeled = Annotated[
 ]
 Val = Annotated[
     list[Path] | None,
-    typer.Option("--val", metavar="SOURCE", help="Labels for the reward; default: a part of --labeled."),
+    typer.Option("--val", metavar="SOURCE", help="Labels to validate on; default: a part of --labeled."),
 ]
 Test = Annotated[
     list[Path] | None, typer.Option("--test", metavar="SOURCE", help="Labels that only scores are measured on.")

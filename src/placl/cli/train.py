@@ -148,9 +148,9 @@ def show(result: Result) -> None:
         for row in result.rows
     ]
     print_table(("stage", val, test, "labels", "selected", "training, s"), rows, result.row(result.best)["metric"])
-    rounds = [row["stage"] for row in result.rows if row["stage"].startswith("round_") and row["stage"] != result.best]
-    if told["taught"] and rounds:
-        print(f"{' and '.join(rounds)}: networks that only label, made by other settings (teacher) than {result.best}")
+    if told["only_label"]:
+        rounds = ", ".join(told["only_label"])
+        print(f"{rounds}: trained only to label, with other settings (teacher) than {result.best}, so scores differ")
     if result.gap_recovered is not None:
         print(f"{share(result.gap_recovered)} of the gap between few and all labels recovered")
     for complaint in told["health"]:

@@ -1,7 +1,7 @@
 """No search: one curriculum for all rounds.
 
-By default it is one threshold for all groups, too, as pseudo-labelling is usually done (Fig. 3b's blue dots); with
-`search.rise` it is the line that the policy would start from.
+With `search.rise` 0 it is one threshold for all groups, too, as pseudo-labelling is usually done (Fig. 3b's blue dots);
+otherwise the line that the policy would start from.
 """
 
 from __future__ import annotations

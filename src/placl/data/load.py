@@ -116,7 +116,7 @@ def views_differ(instances: Instances, role_of: np.ndarray) -> tuple[str, ...]:
         return ()
     return (
         "labelled instances have boxes and unlabelled images are taken whole, so objects look smaller there. Where "
-        "they do not fill the image, name boxes for them (data.boxes).",
+        "they do not fill the image, give boxes: data.boxes for a folder, a COCO file with boxes in place of it.",
     )
 
 

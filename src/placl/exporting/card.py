@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from placl.config import Config
+from placl.curriculum.fixed import first_curriculum
 from placl.exporting.facts import Facts, sources
 from placl.exporting.markdown import plain, table
+from placl.methods.method import method_of
 from placl.model import Model
 from placl.version import VERSION
 
@@ -79,16 +81,31 @@ def _scores(model: Model, facts: Facts) -> str:
     )
     by = f" Keypoints by {plain(_counted_by(model.config))}, in percent." if facts.scores else " In percent."
     text = table(["", *measured.values()], rows) + (f"\nOn {instances}.{by}" if instances else f"\n{by.strip()}")
-    if "val" in measured and _steered(facts.config):
+    if "val" in measured and steered(facts.config):
         text += " The validation set steered the training, so that its score is too high by an unknown amount."
     return text + ("" if "test" in measured else " No test set was kept apart.")
 
 
-def _steered(config: Config | None) -> bool:
+def steered(config: Config | None) -> bool:
     """By rewards of a search, or by the choice of the network."""
-    return config is not None and (
-        config.rounds.keep == "best" or (config.method == "placl" and config.reward.source == "val")
-    )
+    if config is None:
+        return False
+    *others, last = method_of(config).stages(config).values()
+    chosen = config.rounds.keep == "best" and any(_alike(one, last) for one in others)
+    return chosen or config.method == "cl" or (config.searching and config.reward.source == "val")
+
+
+def _alike(one: Config, other: Config) -> bool:
+    """Whether both are up for choice (`rounds.keep=best`)."""
+    return (one.model, one.train, one.augment) == (other.model, other.train, other.augment)
+
+
+def _search(config: Config) -> str:
+    search = config.search
+    if config.searching:
+        return f"search by {search.searcher} in {search.steps} x {search.samples} trainings a round"
+    thresholds = first_curriculum(search, config.groups).thresholds
+    return f"no search, thresholds from {thresholds[0]:.2g} to {thresholds[-1]:.2g}"
 
 
 def _counted_by(config: Config) -> str:
@@ -136,8 +153,7 @@ def _training(model: Model, facts: Facts) -> str:
         f"{own.train.lr:g}.",
     ]
     if run is not None:
-        search = f"search by {run.search.searcher} in {run.search.steps} x {run.search.samples} trainings a round"
-        rounds = f", rounds: {run.rounds.count}, {search}" if run.method == "placl" else ""
+        rounds = f", rounds: {run.rounds.count}, {_search(run)}" if run.method == "placl" else ""
         begun = "ImageNet or given weights" if run.model.init == "pretrained" else "random weights"
         lines.append(f"Method: {run.method} (preset {run.preset}{rounds}), from {begun}, seed {run.seed}.")
     lines.append(

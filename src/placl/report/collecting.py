@@ -45,6 +45,7 @@ def collect(run: Path) -> dict[str, Any]:
         "name": run.resolve().name,
         "method": str(config.get("method", "placl")),
         "taught": any(value is not None for value in _section(config, "teacher").values()),
+        "only_label": _only_label(_section(config, "teacher"), [name for name in known if name != best.get("stage")]),
         "finished": bool(best),
         "best": best.get("stage"),
         "counts": {role: len(ids) for role, ids in split.items() if isinstance(ids, list)},
@@ -58,6 +59,14 @@ def collect(run: Path) -> dict[str, Any]:
     }
     found: dict[str, Any] = plain(told | {"health": health(told)})
     return found
+
+
+def _only_label(teacher: dict[str, Any], names: list[str]) -> list[str]:
+    """Those of the networks that are not kept which other settings made than those of the last."""
+    given = {key for key, value in teacher.items() if value is not None}
+    of_the_first = {key for key in given if key.startswith("first_")}
+    rounds = sorted(name for name in names if name.startswith("round_"))
+    return [name for name in rounds if given - of_the_first or (given and name == "round_0")]
 
 
 def _domains(told: dict[str, Any]) -> dict[str, Any]:

@@ -119,7 +119,7 @@ function accuracy(list) {
 function curricula(list) {
   const series = [];
   list.forEach((run, i) => rounds(run).filter((stage) => stage.thresholds).forEach((stage, j) => series.push({name: (list.length > 1 ? `${run.name}, ` : "") + title(stage.name), key: list.length > 1 ? i : j, points: stage.thresholds.map((t, g) => [g + 1, t])})));
-  return chart("learned thresholds over epoch groups", "higher: only the surest pseudo-labels", series, {y: [0, 1]});
+  return chart("thresholds over epoch groups", "higher: only the surest pseudo-labels", series, {y: [0, 1]});
 }
 function selected(run) {
   const series = rounds(run).filter((stage) => stage.shares).map((stage, j) => ({name: title(stage.name), key: j, points: stage.shares.map((share, g) => [g + 1, 100 * share])}));
