@@ -712,6 +712,8 @@ def test_no_network_labels_that_sees_less_than_it_teaches() -> None:
     assert load(None, {"model.input_size": 256}).teacher.input_size is None
     assert load(None, {"model.input_size": 256, "teacher.input_size": 128}).teacher.input_size == 128
     assert load(None, {"model.input_size": 48}).teacher.input_size == 96
+    assert load(None, {"train.batch": 16}).taught(first=True).train.batch == 16  # nor needs more memory
+    assert load(None, {"train.batch": 48}).taught(first=True).train.batch == 32
 
 
 def test_plain_pseudo_labelling_selects_nothing_by_itself() -> None:

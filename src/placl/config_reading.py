@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
@@ -74,14 +75,20 @@ def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> C
 
 def _suited(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """The preset, less what would surprise beside what was named."""
-    changes: dict[str, Any] = {}
-    size, teacher = own.get("model", {}), base["teacher"]["input_size"]
-    size = size.get("input_size") if isinstance(size, dict) else None
-    if isinstance(size, int) and teacher is not None and size > teacher:  # no network labels that sees less
-        changes["teacher"] = {"input_size": None}
+    changes: dict[str, Any] = {"teacher": {}}
+    teacher = base["teacher"]
+    if _number(own, "model", "input_size", 0) > (teacher["input_size"] or math.inf):  # no network labels that sees less
+        changes["teacher"]["input_size"] = None
+    if _number(own, "train", "batch", math.inf) < (teacher["first_batch"] or 0):  # or asks for more memory
+        changes["teacher"]["first_batch"] = None
     if own.get("method") == "pl":  # selects nothing, unless search.searcher=constant asks for a threshold
         changes["search"] = {"searcher": "ppo2"}
     return _merge(base, changes)
+
+
+def _number(tree: dict[str, Any], section: str, key: str, otherwise: float) -> float:
+    value = _get(tree, section).get(key)
+    return value if isinstance(value, (int, float)) else otherwise
 
 
 def _validated(base: dict[str, Any], own: dict[str, Any]) -> Config:
@@ -200,7 +207,7 @@ def _search_is_read(own: dict[str, Any], config: Config, file: Path | None, over
 
 def _of_a_search(tree: dict[str, Any]) -> list[str]:
     """The keys that nothing but a search reads."""
-    search, proxy, rounds = (tree.get(name, {}) for name in ("search", "proxy", "rounds"))
+    search, proxy, rounds = (_get(tree, name) for name in ("search", "proxy", "rounds"))
     named = [f"search.{key}" for key in search if key in SEARCHING]
     named += [f"proxy.{key}" for key, value in proxy.items() if value is not None]  # null: nothing cheaper
     return named + (["rounds.finish"] if rounds.get("finish") == "search" else [])
@@ -217,7 +224,13 @@ def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:
 
 def _has(tree: dict[str, Any], key: str) -> bool:
     section, _, name = key.partition(".")
-    return name in tree.get(section, {})
+    return name in _get(tree, section)
+
+
+def _get(tree: dict[str, Any], section: str) -> dict[str, Any]:
+    """A section, empty where it is not there or none."""
+    found = tree.get(section)
+    return found if isinstance(found, dict) else {}
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def views_differ(instances: Instances, role_of: np.ndarray) -> tuple[str, ...]:
     """Networks that learn from boxes and label whole images see objects of another size than they know."""
     whole = np.isnan(instances.boxes).all(axis=1)
     labelled, unlabelled = whole[role_of == "labelled"], whole[role_of == "unlabelled"]
-    if not len(unlabelled) or labelled.mean() > 0.5 or unlabelled.mean() < 0.5:
+    if not (len(labelled) and len(unlabelled)) or labelled.mean() > 0.5 or unlabelled.mean() < 0.5:
         return ()
     return (
         "labelled instances have boxes and unlabelled images are taken whole, so objects look smaller there. Where "
