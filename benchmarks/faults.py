@@ -51,6 +51,7 @@ SETTINGS = [
     *("teacher.input_size=null", "teacher.steps_per_epoch=null", "proxy.val_images=null", "proxy.epochs=null"),
     *("proxy.steps_per_epoch=1", "search.searcher=ppo2", "search.steps=2", "search.samples=2"),
     *("rounds.count=1", "rounds.finish=both", "teacher.first_batch=null", "teacher.first_augment=null"),
+    *("train.optimizer=adamw", "train.lr=0.002", "train.labelled_share=0.5", "search.initial=0.3", "search.rise=0"),
     *("data.label_fraction=0.5", "data.val_fraction=0.2", "data.test_fraction=0.2", "data.margin=1.0"),
     *("execute.threads=1", "execute.final_threads=1", "execute.device=cpu", "execute.workers=2"),
 ]

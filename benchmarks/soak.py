@@ -34,6 +34,7 @@ RESULTS = Path(__file__).parent / "results"
 SETTINGS = {
     **{"model.input_size": 32, "model.width": 0.5, "train.epochs": 1, "train.epoch": "steps", "train.batch": 8},
     **{"train.steps_per_epoch": 1, "search.group_size": 1, "execute.threads": 1, "execute.device": "cpu"},
+    **{"train.optimizer": "adamw", "train.lr": 0.002, "train.labelled_share": 0.5},
     **{"proxy.epochs": None, "proxy.steps_per_epoch": None, "proxy.val_images": None},
     **{"teacher.input_size": None, "teacher.steps_per_epoch": None, "label.rotations": [0], "label.scales": [1.0]},
 }

@@ -46,6 +46,13 @@ def test_what_is_wrong_and_what_to_try(told: dict[str, Any], expected: str) -> N
     assert any(word in line for word in ("Lower", "Raise", "Train", "Use", "set "))
 
 
+def test_pseudo_labels_that_took_no_part_do_no_harm() -> None:
+    (line,) = complaints(stage("round_0", val=60.0, shares=None), stage("round_1", val=50.0, shares=[0.0, 0.001]))
+    assert "hardly a pseudo-label was selected" in line
+    harmful = complaints(stage("round_0", val=60.0, shares=None), stage("round_1", val=50.0, shares=[0.0, 0.5]))
+    assert any("do harm" in line for line in harmful)
+
+
 def test_no_two_pieces_of_advice_are_opposite() -> None:
     few, everything = {"shares": [0.005, 0.0, 0.0, 0.815]}, {"shares": [1.0, 1.0]}
     first, second = complaints(stage("round_0", val=60.0), stage("round_1", val=50.0, **few))

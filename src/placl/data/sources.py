@@ -160,8 +160,8 @@ def one_role_each(sources: Roles, names: list[str], notes: list[str]) -> Roles:
         for image, identity in zip(found.images, identities, strict=True):
             if roles.setdefault(identity, role) != role:
                 raise InputError(
-                    f"{image.name}: is a {roles[identity]} image and a {role} image. An image has one role; "
-                    "take it out of one of the files."
+                    f"{image}: is a {roles[identity]} image and a {role} image. An image has one role; take it out of "
+                    "one of the files. If they mean other folders, put them beside their images: --images is for all."
                 )
         kept.append((role, sources[number][1]))
     return kept

@@ -81,6 +81,9 @@ def _of_accuracy(stages: list[dict[str, Any]], taught: bool) -> list[str]:
     if len(scored) < 2 or scored[-1]["val"] > scored[0]["val"] - WORSE:
         return []
     first, last = scored[0], scored[-1]
+    shares = [share for share in last.get("shares") or [] if isinstance(share, (int, float))]
+    if shares and max(shares) < FEW:  # none took part
+        return []
     return [
         f"{last['name']} is worse than {first['name']}, which knew labels alone ({last['val']:.1f} against "
         f"{first['val']:.1f} on validation data): pseudo-labels do harm."
