@@ -21,7 +21,8 @@ from placl.data.synthetic import write_animals
 TRAIN = ["train", "--labeled", "ann.json", "--images", "photos", "--unlabeled", "more_photos"]
 # Long enough that heatmaps are not flat: an export is compared with PyTorch, and a flat one has no peak to agree on.
 SHORT = {"rounds.count": 1, "search.steps": 1, "train.steps_per_epoch": 20, "proxy.steps_per_epoch": 2}
-OWN = {"search.searcher", "search.initial", "search.rise"}  # a preset without a search has none here, either
+# What a preset keeps: one without a search has none here, either, and its first network is another than the last.
+OWN = {"search.searcher", "search.initial", "search.rise", "teacher.first_batch", "teacher.first_augment"}
 Prepare = Callable[[str], Path]
 
 
