@@ -19,7 +19,7 @@ from pathlib import Path
 from cub import RESULTS, command, prepare
 from placl.files import write_csv
 
-INTO_IT = 30  # seconds
+INTO_IT = 30  # seconds that the next training has run when it is killed
 
 
 def hashes(run: Path) -> dict[str, str]:

@@ -38,7 +38,7 @@ from placl.report.observing import keep_gallery, keep_opinion
 from placl.run.folder import RunFolder, read_split, refuse_foreign
 from placl.run.journal import key_of
 from placl.run.lock import locked
-from placl.stages import FIRST, Stage, Unit, train_side_by_side
+from placl.stages import FIRST, Stage, Unit, alike, train_side_by_side
 from placl.tracking import Tracking, tracked
 from placl.version import VERSION
 from placl.watch import Silent, Watch
@@ -199,9 +199,8 @@ def _train_in(
     for stage, unit in zip(references, yardsticks, strict=True):
         finished(stage, len(unit.data.labelled))
     run.write_rows("results.csv", rows)  # and nothing that is left of damaged ones
-    # Those that differ are teachers, which only label.
-    own = [(like.model, like.train, like.augment) for like in (config, config.continued())]
-    kept = [stage for stage in stages if (stage.config.model, stage.config.train, stage.config.augment) in own]
+    own = config, config.continued()
+    kept = [stage for stage in stages if any(alike(stage.config, like) for like in own)]  # others are teachers
     best = kept[-1] if config.rounds.keep == "last" else max(kept, key=lambda stage: stage.val.value)
     _keep_best(run, best, config, problem)
     run.write_report()

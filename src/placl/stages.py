@@ -38,6 +38,11 @@ DESCRIPTION = ("reliability.json", "curriculum.json")  # of every stage, and of 
 FIRST, FINAL = "round_0", "final"  # names of stages: labels only, and the last where it is no round
 
 
+def alike(one: Config, other: Config) -> bool:
+    """Whether trainings make the same kind of network, of which the better may be kept; others only label."""
+    return (one.model, one.train, one.augment) == (other.model, other.train, other.augment)
+
+
 @dataclass(frozen=True)
 class Stage:
     """A finished training: Theta^r and how it came about."""

@@ -11,6 +11,7 @@ from placl.exporting.facts import Facts, sources
 from placl.exporting.markdown import plain, table
 from placl.methods.method import method_of
 from placl.model import Model
+from placl.stages import alike
 from placl.version import VERSION
 
 UNKNOWN = "-"
@@ -91,13 +92,8 @@ def steered(config: Config | None) -> bool:
     if config is None:
         return False
     *others, last = method_of(config).stages(config).values()
-    chosen = config.rounds.keep == "best" and any(_alike(one, last) for one in others)
+    chosen = config.rounds.keep == "best" and any(alike(one, last) for one in others)
     return chosen or config.method == "cl" or (config.searching and config.reward.source == "val")
-
-
-def _alike(one: Config, other: Config) -> bool:
-    """Whether both are up for choice (`rounds.keep=best`)."""
-    return (one.model, one.train, one.augment) == (other.model, other.train, other.augment)
 
 
 def _search(config: Config) -> str:

@@ -61,7 +61,7 @@ def _of_selection(stages: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
     """Of rounds that selected hardly anything, and of those that selected everything."""
     few, everything = [], []
     for stage in stages:
-        shares = [share for share in stage.get("shares") or [] if isinstance(share, (int, float))]
+        shares = _shares(stage)
         if shares and (median := statistics.median(shares)) < FEW:
             few.append(
                 f"{stage['name']}: hardly a pseudo-label was selected (median over epoch groups {100 * median:.1f} %): "
@@ -70,6 +70,11 @@ def _of_selection(stages: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
         elif shares and min(shares) > NEARLY_ALL:
             everything.append(f"{stage['name']}: all pseudo-labels were selected throughout, wrong ones too.")
     return few, everything
+
+
+def _shares(stage: dict[str, Any]) -> list[float]:
+    """Of the pseudo-labels, how many each epoch group selected."""
+    return [share for share in stage.get("shares") or [] if isinstance(share, (int, float))]
 
 
 def _of_accuracy(stages: list[dict[str, Any]], taught: bool) -> list[str]:
@@ -81,7 +86,7 @@ def _of_accuracy(stages: list[dict[str, Any]], taught: bool) -> list[str]:
     if len(scored) < 2 or scored[-1]["val"] > scored[0]["val"] - WORSE:
         return []
     first, last = scored[0], scored[-1]
-    shares = [share for share in last.get("shares") or [] if isinstance(share, (int, float))]
+    shares = _shares(last)
     if shares and max(shares) < FEW:  # none took part
         return []
     return [
