@@ -1,13 +1,14 @@
 """How well cheap rewards rank curricula: short trainings, few validation images and a smooth metric against full ones.
 
     python benchmarks/proxies.py ../shared cub        # and lspet
-    python benchmarks/proxies.py --table              # rank correlations of what is finished
+    python benchmarks/proxies.py --table              # what came out of those that are finished
 
 The supervised network of split 7 (which no table uses) labels all unlabelled images, and networks are trained on them
 under eight curricula, from 0 throughout to such as end at 0.9: twice in full, and with half and a quarter of the steps.
 Whatever a reward is measured by, it ranks the eight; how well is its rank correlation with the full trainings' mean PCK
-on the whole validation set (of the other full training, for a reward that is one itself). Test images are not read. It
-can be interrupted: the same command carries on. Results: benchmarks/results/proxies.csv, a line a training.
+on the whole validation set (of the other full training, for a reward that is one itself). What a choice by a full
+training is worth is the other training's PCK under the curriculum that it chooses. Test images are not read. It can be
+interrupted: the same command carries on. Results: benchmarks/results/proxies.csv, a line a training.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import argparse
 import csv
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -131,36 +133,73 @@ def rank_correlation(one: list[float], other: list[float]) -> float:
     return float(spearmanr(one, other).statistic)
 
 
-def table(name: str) -> list[tuple[str, float]]:
-    """Rank correlations on a dataset -> what a reward is measured by, and how well it ranks."""
-    rows = [row for row in read() if row["dataset"] == name]
-    by: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        by.setdefault((row["steps"], row["draw"]), []).append(row)
-    full = max((steps for steps, _ in by), key=int)
+def choice_worth(rewards: list[float], truth: list[float]) -> float:
+    """What the curriculum that the rewards like best is worth."""
+    return truth[int(np.argmax(rewards))]
 
-    def values(steps: str, draw: str, column: str) -> list[float]:
-        return [float(row[column]) for row in by[steps, draw]]
 
-    def both_ways(column: str) -> float:
-        pairs = (("0", "1"), ("1", "0"))
+@dataclass(frozen=True)
+class Trained:
+    """The finished trainings of a dataset, each a list over the curricula."""
+
+    by: dict[tuple[str, str], list[Row]]  # (steps, draw)
+
+    @classmethod
+    def read(cls, name: str) -> Trained:
+        by: dict[tuple[str, str], list[Row]] = {}
+        for row in read():
+            if row["dataset"] == name:
+                by.setdefault((row["steps"], row["draw"]), []).append(row)
+        return cls(by)
+
+    @property
+    def steps(self) -> list[str]:
+        """Of full trainings first."""
+        return sorted({steps for steps, _ in self.by}, key=int, reverse=True)
+
+    def values(self, steps: str, draw: str, column: str) -> list[float]:
+        return [float(row[column]) for row in self.by[steps, draw]]
+
+    @property
+    def truth(self) -> list[float]:
+        """Means of the full trainings."""
+        pairs = zip(*(self.values(self.steps[0], draw, "pck") for draw in "01"), strict=True)
+        return [statistics.mean(pair) for pair in pairs]
+
+    def both_ways(self, measure: Callable[[list[float], list[float]], float], columns: Sequence[str]) -> float:
+        """The mean of a measure of one full training's reward and the other's PCK."""
+        full = self.steps[0]
         return statistics.mean(
-            rank_correlation(values(full, own, column), values(full, other, "pck")) for own, other in pairs
+            measure(self.values(full, own, column), self.values(full, other, "pck"))
+            for column in columns
+            for own, other in ("01", "10")
         )
 
-    lines = [
-        ("the same curricula trained again", both_ways("pck")),
-        ("the same, area under the PCK curve", both_ways("auc")),
-        (
-            "the same, a twentieth of the validation images",
-            statistics.mean(both_ways(f"few_{n}") for n in range(DRAWS)),
-        ),
-    ]
-    truth = [statistics.mean(pair) for pair in zip(values(full, "0", "pck"), values(full, "1", "pck"), strict=True)]
-    for steps in sorted((steps for steps, _ in by if steps != full), key=int, reverse=True):
-        lines.append((f"{steps} steps", rank_correlation(values(steps, "0", "pck"), truth)))
-        lines.append((f"{steps} steps, area under the PCK curve", rank_correlation(values(steps, "0", "auc"), truth)))
+
+FEW_COLUMNS = tuple(f"few_{n}" for n in range(DRAWS))
+REWARDS = {
+    "another full training": ("pck",),
+    "another full training, area under the PCK curve": ("auc",),
+    "another full training, a twentieth of the validation images": FEW_COLUMNS,
+}
+
+
+def table(name: str) -> list[tuple[str, float]]:
+    """Rank correlations on a dataset -> what a reward is measured by, and how well it ranks."""
+    trained = Trained.read(name)
+    lines = [(title, trained.both_ways(rank_correlation, columns)) for title, columns in REWARDS.items()]
+    for steps in trained.steps[1:]:
+        for title, column in ((f"{steps} steps", "pck"), (f"{steps} steps, area under the PCK curve", "auc")):
+            lines.append((title, rank_correlation(trained.values(steps, "0", column), trained.truth)))
     return lines
+
+
+def choices(name: str) -> list[tuple[str, float]]:
+    """What choosing among the curricula is worth, by the PCK of a training that took no part in the choice."""
+    trained = Trained.read(name)
+    lines = [(f"chosen by {title}", trained.both_ways(choice_worth, columns)) for title, columns in REWARDS.items()]
+    best = max(trained.truth)
+    return [*lines, ("chosen at random", statistics.mean(trained.truth)), ("the best, chosen by both", best)]
 
 
 def main() -> None:
@@ -176,6 +215,8 @@ def main() -> None:
         if any(row["dataset"] == name for row in read()):
             for title, correlation in table(name):
                 print(f"{name}: {title}: {correlation:+.2f}")
+            for title, worth in choices(name):
+                print(f"{name}: {title}: {worth:.1f}")
 
 
 if __name__ == "__main__":

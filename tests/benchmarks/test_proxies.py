@@ -36,8 +36,15 @@ def test_a_reward_is_held_against_trainings_that_are_not_its_own(proxies: dict[s
     proxies["table"].__globals__["CSV"] = tmp_path / "proxies.csv"
     (tmp_path / "proxies.csv").write_text("\n".join(",".join(line) for line in lines) + "\n")
     found = dict(proxies["table"]("cub"))
-    assert found["the same curricula trained again"] == pytest.approx(0.6)
-    assert found["the same, area under the PCK curve"] == pytest.approx(-0.6)
-    assert found["the same, a twentieth of the validation images"] == pytest.approx(0.6)
+    assert found["another full training"] == pytest.approx(0.6)
+    assert found["another full training, area under the PCK curve"] == pytest.approx(-0.6)
+    assert found["another full training, a twentieth of the validation images"] == pytest.approx(0.6)
     # the full trainings' means are 15, 15, 35 and 35
     assert found["600 steps"] < 0 < found["600 steps, area under the PCK curve"]
+    worth = dict(proxies["choices"]("cub"))
+    # the first likes the last curriculum best, worth 30 by the second; the second likes the third, worth 30 by the first
+    assert worth["chosen by another full training"] == pytest.approx(30.0)
+    # by the first's negative the first, worth 20 by the second; by the second's the second, worth 20 by the first
+    assert worth["chosen by another full training, area under the PCK curve"] == pytest.approx(20.0)
+    assert worth["chosen at random"] == pytest.approx(25.0)
+    assert worth["the best, chosen by both"] == pytest.approx(35.0)
