@@ -42,7 +42,7 @@ def test_a_reward_is_held_against_trainings_that_are_not_its_own(proxies: dict[s
     # the full trainings' means are 15, 15, 35 and 35
     assert found["600 steps"] < 0 < found["600 steps, area under the PCK curve"]
     worth = dict(proxies["choices"]("cub"))
-    # the first likes the last curriculum best, worth 30 by the second; the second likes the third, worth 30 by the first
+    # the first likes the last curriculum best, worth 30 by the second, which likes the third, worth 30
     assert worth["chosen by another full training"] == pytest.approx(30.0)
     # by the first's negative the first, worth 20 by the second; by the second's the second, worth 20 by the first
     assert worth["chosen by another full training, area under the PCK curve"] == pytest.approx(20.0)
