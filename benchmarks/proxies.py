@@ -41,6 +41,7 @@ from study import COUNTS, prepare
 
 CSV = Path(__file__).parent / "results" / "proxies.csv"
 SEED = 7
+AS_IT_WAS = {"train.steps_per_epoch": 60, "train.weight_decay": 0.01}  # scale cpu, when these trainings were run
 CURRICULA = (
     *(Curriculum((level,) * 4) for level in (0.0, 0.3, 0.6, 0.9)),
     Curriculum((0.0, 0.1, 0.2, 0.3)),
@@ -61,6 +62,7 @@ def settings(file: Path, name: str, **own: object) -> Config:
         None,
         {
             **scale_settings("cpu", name),
+            **AS_IT_WAS,
             "data": str(file),
             "reward.metric": "pck",
             "reward.alpha": 0.1,
