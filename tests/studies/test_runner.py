@@ -13,6 +13,7 @@ from placl import studies
 from placl.errors import InputError
 from placl.learn import training
 from placl.studies import results, runner
+from placl.studies.study import scale_settings
 
 
 def table(out: Path) -> list[dict[str, str]]:
@@ -171,8 +172,9 @@ def test_budgets_that_differ_are_said(study_file: Path, animals_file: Path, smal
     study_file.write_text(study_file.read_text().replace("rows: [", f"rows: [{longer}, "))
     del small["train.steps_per_epoch"]
     _, specs = studies.plan_study(str(study_file), {"animals": animals_file}, Path("out"), overrides=small)
+    steps = 2 * scale_settings("cpu")["train.steps_per_epoch"]  # in two epochs
     assert studies.budget(specs) == (
-        "120 steps of 8 images, tiny at 32 px (longer: 8 steps of 8 images, tiny at 32 px)"
+        f"{steps} steps of 8 images, tiny at 32 px (longer: 8 steps of 8 images, tiny at 32 px)"
     )
     assert studies.metric(specs) == "PCK@0.1"
 
