@@ -21,9 +21,10 @@ from typing import Any
 from placl.cli.progress import open_watch
 from placl.config import parse_override
 from placl.studies import study
+from placl.studies.study import read_study
 
 HERE = Path(__file__).parent
-GRIDS = ("study", "gap", "experiments", "optimizers")
+GRIDS = ("study", "gap", "budget", "experiments", "optimizers")
 COUNTS = {"cub": (5864, 2958, 2966), "lspet": (10_000, 1_000, 1_000)}  # train, val and test images: the paper's
 
 Image = dict[str, Any]
@@ -120,7 +121,8 @@ def main() -> None:
     parser.add_argument("--grid", choices=GRIDS, default=GRIDS[0], help="what is run")
     arguments = study_arguments(parser)
     grid, name = arguments.grid, arguments.name
-    file = prepare(arguments.shared, name, arguments.out / "study-data", tested=grid != "experiments")
+    tested = read_study(str(HERE / f"{grid}.yaml")).scored_on == "test"
+    file = prepare(arguments.shared, name, arguments.out / "study-data", tested=tested)
     carry_on(f"{grid}.yaml", f"{grid}_{name}", {name: file}, arguments)
 
 

@@ -127,6 +127,20 @@ def test_a_part_that_is_run_leaves_the_others_in_the_tables(
     assert [line[0] for line in both.tables[0].lines] == ["Supervised", "PL (data distillation)"]
 
 
+def test_words_above_a_table_are_of_all_its_rows(
+    study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path
+) -> None:
+    longer = "{name: longer, method: supervised, train.steps_per_epoch: 3}"
+    study_file.write_text(study_file.read_text().replace("rows: [", f"rows: [{longer}, "))
+    del small["train.steps_per_epoch"]
+    small["train.epochs"], narrow = 1, {"seeds": [0], "fractions": [0.3], "workers": 1}
+    study_file.write_text(study_file.read_text() + "settings: {train.steps_per_epoch: 2}\n")
+    go(study_file, animals_file, tmp_path / "out", small, rows=["supervised"], **narrow)
+    go(study_file, animals_file, tmp_path / "out", small, rows=["longer"], **narrow)
+    page = (tmp_path / "out" / "table.md").read_text()
+    assert "a training of 3 steps of 8 images, tiny at 32 px (supervised: 2 steps of 8 images" in page
+
+
 def test_rows_that_are_known_twice_count_once(
     study_file: Path, animals_file: Path, small: dict[str, Any], tmp_path: Path
 ) -> None:

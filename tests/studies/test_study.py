@@ -169,6 +169,16 @@ def test_variants_multiply_the_rows(places: dict[str, Path], tmp_path: Path) -> 
     assert models["supervised+hrnet-w48"].name == "hrnet_w48"
 
 
+def test_variants_may_be_called_by_numbers(places: dict[str, Path], tmp_path: Path) -> None:
+    file = tmp_path / "sizes.yaml"
+    file.write_text(
+        "title: Sizes\ndatasets: [cub]\nfractions: [0.05]\nseeds: [0]\nrows: [supervised]\n"
+        "variants: {64: {model.input_size: 64}}\n"
+    )
+    (run,) = expand(read_study(str(file)), places, tmp_path)
+    assert (run.method, run.config.model.input_size) == ("supervised+64", 64)
+
+
 def test_every_known_row_makes_a_configuration(places: dict[str, Path], tmp_path: Path) -> None:
     found = set()
     for grid, dataset, across in (("table1", "cub", False), ("table2", "animalpose_to_cat", True)):

@@ -52,7 +52,8 @@ def study(
 
     def keep() -> None:
         results.write(out / "results.csv")
-        tables, note = make_tables(whole, results.rows()), notes(whole, scale, budget(chosen), metric(chosen))
+        shown = [spec for spec in results.specs if results.of(spec) is not None] or chosen
+        tables, note = make_tables(whole, results.rows()), notes(whole, scale, budget(shown), metric(shown))
         write_atomic(out / "table.md", markdown(whole, tables, note))
         write_atomic(out / "table.html", html(whole, tables, note))
 

@@ -81,6 +81,12 @@ class Study(BaseModel):
         both = {key: tuple(dict.fromkeys(getattr(self, key) + getattr(part, key))) for key in ("fractions", "seeds")}
         return self.model_copy(update={"datasets": part.datasets, **both})
 
+    @field_validator("variants", mode="before")
+    @classmethod
+    def _named(cls, variants: Any) -> Any:
+        """By strings, also where YAML has numbers: ``64: {model.input_size: 64}``."""
+        return {str(name): own for name, own in variants.items()} if isinstance(variants, dict) else variants
+
     @field_validator("fractions", "seeds", "datasets")
     @classmethod
     def _once(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
