@@ -163,8 +163,9 @@ class Trouble:
         return Outcome(3.0, 8, ())
 
 
-def test_the_workers_end_of_the_line() -> None:
+def test_the_workers_end_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a worker answers, run in this process with a short script."""
+    monkeypatch.setattr(stopping._state, "quiet", False)  # and again when this process is no worker any more
     answers: list[tuple[str, Any]] = []
 
     class Link:
@@ -180,11 +181,8 @@ def test_the_workers_end_of_the_line() -> None:
         def send(self, message: tuple[str, Any]) -> None:
             answers.append(message)
 
-    before = signal.getsignal(signal.SIGINT)
-    try:
+    with stopping.heeding():  # gives the signals back
         pool_module._worker(Link())
-    finally:
-        signal.signal(signal.SIGINT, before)
     kinds = [kind for kind, _ in answers]
     assert kinds == ["progress", "done", "progress", "refused", "progress", "failed"]
     assert answers[1][1] == Outcome(3.0, 8, ())
