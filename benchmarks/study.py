@@ -24,7 +24,7 @@ from placl.studies import study
 from placl.studies.study import read_study
 
 HERE = Path(__file__).parent
-GRIDS = ("study", "gap", "budget", "experiments", "optimizers")
+GRIDS = ("study", "gap", "budget", "experiments", "teachers", "optimizers")
 COUNTS = {"cub": (5864, 2958, 2966), "lspet": (10_000, 1_000, 1_000)}  # train, val and test images: the paper's
 
 Image = dict[str, Any]
